@@ -1,0 +1,1 @@
+//! Programs that somebody else built, on GlassNIC: the harness.
