@@ -1,1 +1,95 @@
-fn main(){}
+//! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
+
+mod libdir;
+mod man;
+mod run;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+/// A command that was used wrongly or could not do its work ends with this status, as is usual
+/// (grep(1), getopt(1)).
+const EXIT_USAGE: u8 = 2;
+
+/// Run unmodified RDMA programs on a NIC made of software, and see inside it.
+///
+/// No RDMA hardware, kernel module, root or daemon is needed: programs find GlassNIC's own
+/// libibverbs.so.1 through LD_LIBRARY_PATH, which `glassnic run` sets for them.
+#[derive(Parser)]
+#[command(name = "glassnic", version, after_help = ENVIRONMENT)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+const ENVIRONMENT: &str = "\
+Environment:
+  GLASSNIC_DEVICES  devices and their interfaces, as in glass0=eth0,glass1=lo
+  GLASSNIC_LINK     udp or shm: the only way packets may take
+  GLASSNIC_PROFILE  limits and manners of the device
+  GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
+  GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1";
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run a program on GlassNIC
+    ///
+    /// Refusals are explained on standard error. Signals and the exit status are the program's own; it
+    /// is 127 if there is no such program and 126 if it cannot be run, as in a shell.
+    #[command(arg_required_else_help = false)]
+    Run {
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
+    Libdir,
+    /// Write the man pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match cli.command {
+        Task::Run { command } => return run::run(&command),
+        Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
+        Task::Man { folder } => man::write(&folder),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => fail(&why, EXIT_USAGE),
+    }
+}
+
+/// Help and version as clap prints them; an error of use in one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nothing is left to do if standard output is closed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return fail("no command given; see glassnic --help", EXIT_USAGE);
+    }
+    let text = error.render().to_string();
+    let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let what = what.join(" ");
+    fail(&format!("{}; see glassnic --help", what.strip_prefix("error: ").unwrap_or(&what)), EXIT_USAGE)
+}
+
+/// Prints one line and gives the exit status.
+fn fail(why: &str, status: u8) -> ExitCode {
+    eprintln!("glassnic: {why}");
+    ExitCode::from(status)
+}

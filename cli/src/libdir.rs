@@ -1,0 +1,71 @@
+//! Where the libraries lie that programs shall load instead of the system's.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// The library that programs ask the loader for (`readelf -d`, `NEEDED`).
+const IBVERBS: &str = "libibverbs.so.1";
+
+/// Name as cargo builds it, name as the loader wants it.
+const LIBRARIES: [(&str, &str); 2] = [("libibverbs.so", IBVERBS), ("librdmacm.so", "librdmacm.so.1")];
+
+/// The folder with `libibverbs.so.1`: what `GLASSNIC_LIBDIR` names, or `../lib/glassnic` beside this
+/// executable, or a folder of links in the cargo target folder that this executable was built into.
+///
+/// # Errors
+/// One line that says where it was looked for.
+pub(crate) fn find() -> Result<PathBuf, String> {
+    if let Some(dir) = std::env::var_os("GLASSNIC_LIBDIR") {
+        let dir = PathBuf::from(dir);
+        return if holds_library(&dir) {
+            std::path::absolute(&dir).map_err(|error| format!("GLASSNIC_LIBDIR: {error}"))
+        } else {
+            Err(format!("GLASSNIC_LIBDIR is {}, which has no {IBVERBS}", dir.display()))
+        };
+    }
+    let executable = std::env::current_exe().map_err(|error| format!("cannot find myself: {error}"))?;
+    let bin = executable.parent().ok_or("cannot find my own folder")?;
+    let installed = bin.with_file_name("lib").join("glassnic");
+    if holds_library(&installed) {
+        return Ok(installed);
+    }
+    if bin.join("libibverbs.so").exists() {
+        return stage(bin);
+    }
+    Err(format!(
+        "no {IBVERBS} in {} or {}; install with cargo xtask install, or set GLASSNIC_LIBDIR",
+        installed.display(),
+        bin.display()
+    ))
+}
+
+fn holds_library(dir: &Path) -> bool {
+    dir.join(IBVERBS).exists()
+}
+
+/// Cargo cannot name a library `….so.1`: links of that name, in a folder of their own, so that
+/// nothing else that searches the target folder finds them.
+fn stage(built: &Path) -> Result<PathBuf, String> {
+    let dir = built.join("glassnic-lib");
+    let missing = LIBRARIES
+        .iter()
+        .filter(|(file, name)| built.join(file).exists() && dir.join(name).symlink_metadata().is_err());
+    for (file, name) in missing {
+        let made =
+            fs::create_dir_all(&dir).and_then(|()| symlink(Path::new("..").join(file), dir.join(name)));
+        // Another process may have made the link in the meantime.
+        if let Err(error) = made.or_else(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Ok(()),
+            _ => Err(error),
+        }) {
+            return Err(format!(
+                "cannot make links in {}: {error}; run `{} libdir` once as the user who built it",
+                dir.display(),
+                built.join("glassnic").display()
+            ));
+        }
+    }
+    Ok(dir)
+}

@@ -1,0 +1,74 @@
+//! `glassnic run`: a program, unmodified, on the NIC.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::{EXIT_USAGE, fail, libdir};
+
+/// As a shell says it (POSIX.1, 2.8.2).
+const EXIT_NOT_FOUND: u8 = 127;
+const EXIT_NOT_EXECUTABLE: u8 = 126;
+
+/// Replaces this process by the program, so that signals and the exit status need no passing on.
+pub(crate) fn run(words: &[OsString]) -> ExitCode {
+    let Some((program, arguments)) = words.split_first() else {
+        return fail("run needs a program; see glassnic run --help", EXIT_USAGE);
+    };
+    let libraries = match libdir::find() {
+        Ok(dir) => dir,
+        Err(why) => return fail(&why, EXIT_USAGE),
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    prepare(&mut command, &libraries);
+    let error = command.exec();
+    let name = program.display();
+    match error.kind() {
+        ErrorKind::NotFound if is_script(program) => {
+            fail(&format!("{name}: its interpreter is missing"), EXIT_NOT_EXECUTABLE)
+        }
+        ErrorKind::NotFound => fail(&format!("{name}: no such program"), EXIT_NOT_FOUND),
+        _ => fail(&format!("{name}: {error}"), EXIT_NOT_EXECUTABLE),
+    }
+}
+
+/// Sets what a program needs to run on GlassNIC.
+pub(crate) fn prepare(command: &mut Command, libraries: &Path) {
+    command.env("LD_LIBRARY_PATH", search_path(libraries, env::var_os("LD_LIBRARY_PATH").as_deref()));
+    if env::var_os("GLASSNIC_EXPLAIN").is_none() {
+        command.env("GLASSNIC_EXPLAIN", "1");
+    }
+}
+
+/// Our folder first, then what the user had. An empty entry would mean the current folder (ld.so(8)),
+/// so none is made.
+fn search_path(libraries: &Path, inherited: Option<&OsStr>) -> OsString {
+    let mut path = libraries.as_os_str().to_owned();
+    if let Some(inherited) = inherited.filter(|inherited| !inherited.is_empty()) {
+        path.push(":");
+        path.push(inherited);
+    }
+    path
+}
+
+/// A file that is there, and yet not found by execve(2), lacks its interpreter.
+fn is_script(program: &OsStr) -> bool {
+    program.as_encoded_bytes().contains(&b'/') && Path::new(program).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_search_path_stays_behind_ours() {
+        let ours = Path::new("/opt/glassnic");
+        assert_eq!(search_path(ours, None), "/opt/glassnic");
+        assert_eq!(search_path(ours, Some(OsStr::new(""))), "/opt/glassnic");
+        assert_eq!(search_path(ours, Some(OsStr::new("/a:/b"))), "/opt/glassnic:/a:/b");
+    }
+}
