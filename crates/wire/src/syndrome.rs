@@ -1,0 +1,141 @@
+//! The AETH syndrome: what an acknowledge acknowledges (IBA §9.7.5.2.1, table 45).
+
+use core::fmt;
+
+/// The syndrome byte of an AETH, kept as it came.
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+pub struct Syndrome(pub u8);
+
+/// What a NAK says (IBA table 46).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum NakCode {
+    /// A PSN was missed; the requester sends again from the PSN of the NAK.
+    PsnSequence,
+    /// The request is one that the responder cannot execute.
+    InvalidRequest,
+    /// R_Key, address, length or permission refused.
+    RemoteAccess,
+    /// The responder failed.
+    RemoteOperational,
+    /// Wrong reliable-datagram domain.
+    InvalidRd,
+    /// A reserved code, 5..=31.
+    Other(u8),
+}
+
+impl NakCode {
+    /// The five bits of the code.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::PsnSequence => 0,
+            Self::InvalidRequest => 1,
+            Self::RemoteAccess => 2,
+            Self::RemoteOperational => 3,
+            Self::InvalidRd => 4,
+            Self::Other(code) => code & 0x1f,
+        }
+    }
+
+    const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::PsnSequence,
+            1 => Self::InvalidRequest,
+            2 => Self::RemoteAccess,
+            3 => Self::RemoteOperational,
+            4 => Self::InvalidRd,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// A syndrome taken apart.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Decoded {
+    /// Acknowledged.
+    Ack {
+        /// Encoded end-to-end credits, 0..=31; 31 says that the responder gives none.
+        credits: u8,
+    },
+    /// Receiver not ready: no receive was posted.
+    Rnr {
+        /// Encoded time to wait, 0..=31 (IBA table 47).
+        timer: u8,
+    },
+    /// Refused.
+    Nak(NakCode),
+    /// A reserved kind.
+    Reserved,
+}
+
+const ACK: u8 = 0;
+const RNR: u8 = 1;
+const NAK: u8 = 3;
+
+impl Syndrome {
+    /// The credit value that means "no end-to-end credits" (what a responder with a shared receive queue sends).
+    pub const NO_CREDITS: u8 = 0x1f;
+
+    const fn of(kind: u8, value: u8) -> Self {
+        Self(kind << 5 | (value & 0x1f))
+    }
+
+    /// An ACK with encoded `credits`, 0..=31.
+    pub const fn ack(credits: u8) -> Self {
+        Self::of(ACK, credits)
+    }
+
+    /// An RNR NAK with the encoded `timer`, 0..=31.
+    pub const fn rnr(timer: u8) -> Self {
+        Self::of(RNR, timer)
+    }
+
+    /// A NAK.
+    pub const fn nak(code: NakCode) -> Self {
+        Self::of(NAK, code.code())
+    }
+
+    /// The syndrome's kind and value. Bit 7 is reserved: set, the syndrome is [`Decoded::Reserved`].
+    pub const fn decode(self) -> Decoded {
+        let value = self.0 & 0x1f;
+        match self.0 >> 5 {
+            ACK => Decoded::Ack { credits: value },
+            RNR => Decoded::Rnr { timer: value },
+            NAK => Decoded::Nak(NakCode::from_code(value)),
+            _ => Decoded::Reserved,
+        }
+    }
+}
+
+/// Microseconds that an encoded RNR timer stands for (IBA table 47; also `min_rnr_timer` of ibv_modify_qp(3)).
+///
+/// Only the low five bits count. 0 is the longest: 655.36 ms.
+pub const fn rnr_timer_us(timer: u8) -> u32 {
+    const TENS_OF_US: [u32; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    TENS_OF_US[(timer & 0x1f) as usize] * 10
+}
+
+impl fmt::Display for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.decode() {
+            Decoded::Ack { credits: Self::NO_CREDITS } => f.write_str("ack"),
+            Decoded::Ack { credits } => write!(f, "ack credits {credits}"),
+            Decoded::Rnr { timer } => write!(f, "rnr timer {timer}"),
+            Decoded::Nak(NakCode::PsnSequence) => f.write_str("nak psn_sequence"),
+            Decoded::Nak(NakCode::InvalidRequest) => f.write_str("nak invalid_request"),
+            Decoded::Nak(NakCode::RemoteAccess) => f.write_str("nak remote_access"),
+            Decoded::Nak(NakCode::RemoteOperational) => f.write_str("nak remote_operational"),
+            Decoded::Nak(NakCode::InvalidRd) => f.write_str("nak invalid_rd"),
+            Decoded::Nak(NakCode::Other(code)) => write!(f, "nak code {code}"),
+            Decoded::Reserved => write!(f, "reserved syndrome {:#04x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Syndrome({:#04x} {self})", self.0)
+    }
+}
