@@ -327,9 +327,9 @@ static BY_MEANING: [u8; Service::COUNT * Kind::COUNT * Position::COUNT * EXTRAS]
     while row < OPCODES.len() {
         let info = &OPCODES[row];
         assert!(info.opcode.0 != NONE);
-        let extra = match extra_index(info.headers.intersection(HeaderSet::IMMDT.union(HeaderSet::IETH))) {
-            Some(extra) => extra,
-            None => panic!("no opcode has both immediate data and an R_Key to invalidate"),
+        let extra = info.headers.intersection(HeaderSet::IMMDT.union(HeaderSet::IETH));
+        let Some(extra) = extra_index(extra) else {
+            panic!("no opcode has both immediate data and an R_Key to invalidate")
         };
         let slot = meaning_index(info.service, info.kind, info.position, extra);
         assert!(table[slot] == NONE, "each meaning once");
