@@ -365,8 +365,9 @@ impl FrameHeaders {
     ///
     /// [`WireError::FieldRange`] where the packet is longer than IP can say.
     pub fn roce(flow: &Flow, transport_len: usize, ip_id: u16) -> Result<Self, WireError> {
-        let udp_len =
-            u16::try_from(transport_len + Udp::LEN).ok().filter(|len| *len <= u16::MAX - Ipv4::LEN as u16);
+        let udp_len = u16::try_from(transport_len.saturating_add(Udp::LEN))
+            .ok()
+            .filter(|len| *len <= u16::MAX - Ipv4::LEN as u16);
         let too_long = WireError::FieldRange { field: "UDP length", value: transport_len as u64 };
         let len = udp_len.ok_or(too_long)?;
         let ip = match both_v4(flow.src, flow.dst) {

@@ -29,8 +29,8 @@ pub const GRH_LEN: usize = 40;
 
 /// What a UD receive finds in the first 40 bytes of its buffer for a RoCEv2 packet.
 ///
-/// IPv6: the IPv6 header. IPv4: 20 zero bytes, then the IPv4 header, as hardware and Linux place it
-/// (`ib_gid` readers tell them apart by the version nibble at offset 20; annex A17.4.5.1).
+/// IPv6: the IPv6 header. IPv4: 20 zero bytes, then the IPv4 header (annex A17.4.5.1); a reader tells them apart by
+/// the version nibbles at offsets 0 and 20.
 /// `payload_len` is UDP header to ICRC. IPv4 fields that a socket does not see are written as those of
 /// [`crate::frame::Ipv4::roce`].
 pub fn grh(src: IpAddr, dst: IpAddr, tclass: u8, hop_limit: u8, payload_len: u16) -> [u8; GRH_LEN] {

@@ -139,3 +139,51 @@ impl fmt::Debug for Syndrome {
         write!(f, "Syndrome({:#04x} {self})", self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syndromes_that_linux_sends() {
+        assert_eq!(Syndrome(0x1f).decode(), Decoded::Ack { credits: Syndrome::NO_CREDITS });
+        assert_eq!(Syndrome(0x2c).decode(), Decoded::Rnr { timer: 12 });
+        assert_eq!(Syndrome(0x60).decode(), Decoded::Nak(NakCode::PsnSequence));
+        assert_eq!(Syndrome(0x62).decode(), Decoded::Nak(NakCode::RemoteAccess));
+        assert_eq!(Syndrome(0x63).decode(), Decoded::Nak(NakCode::RemoteOperational));
+    }
+
+    #[test]
+    fn every_byte_is_decoded_and_made_again() {
+        for byte in 0..=u8::MAX {
+            let again = match Syndrome(byte).decode() {
+                Decoded::Ack { credits } => Syndrome::ack(credits),
+                Decoded::Rnr { timer } => Syndrome::rnr(timer),
+                Decoded::Nak(code) => Syndrome::nak(code),
+                Decoded::Reserved => {
+                    assert!(byte >> 5 == 2 || byte >> 7 == 1, "{byte:#04x}");
+                    continue;
+                }
+            };
+            assert_eq!(again, Syndrome(byte));
+        }
+    }
+
+    #[test]
+    fn rnr_timers_ascend_but_for_the_first() {
+        let times: Vec<u32> = (1..32).map(rnr_timer_us).collect();
+        assert!(times.is_sorted());
+        assert_eq!(
+            (rnr_timer_us(0), rnr_timer_us(1), rnr_timer_us(12), rnr_timer_us(31)),
+            (655_360, 10, 640, 491_520)
+        );
+        assert_eq!(rnr_timer_us(32), rnr_timer_us(0));
+    }
+
+    #[test]
+    fn prints_what_happened() {
+        assert_eq!(Syndrome::nak(NakCode::RemoteAccess).to_string(), "nak remote_access");
+        assert_eq!(Syndrome::rnr(12).to_string(), "rnr timer 12");
+        assert_eq!(Syndrome::ack(3).to_string(), "ack credits 3");
+    }
+}

@@ -218,8 +218,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_article_s_create_qp() {
-        // The 72 payload bytes of the frame that the article prints (its last 6, not printed, are zero).
+    fn a_bare_create_qp() {
+        // Opcode 4 and PD 0x48, no number yet, all else zero.
         let mut bytes = [0; RECORD_LEN];
         bytes[0] = 0x04;
         bytes[8] = 0x48;

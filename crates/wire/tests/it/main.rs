@@ -1,0 +1,6 @@
+//! What the whole crate promises: on captured packets, on its one table, on any bytes.
+
+mod captures;
+mod common;
+mod opcodes;
+mod properties;
