@@ -169,13 +169,13 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     }
 }
 
-/// What a queue pair remembers about its first error, from RESET on.
+/// What a queue pair remembers about its first error, from RESET on. The time stands beside it where it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FirstCause {
-    /// When, in nanoseconds of the engine's clock.
-    pub at_ns: u64,
     /// The request that failed, if the error belongs to one of ours.
     pub wr_id: Option<u64>,
+    /// The packet sequence number at which it failed, if it belongs to a packet.
+    pub psn: Option<u32>,
     /// The status it got, or would get.
     pub status: WcStatus,
     /// The check that failed.

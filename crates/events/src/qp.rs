@@ -22,6 +22,13 @@ named_enum! {
     }
 }
 
+/// A queue pair begins in RESET.
+impl Default for QpState {
+    fn default() -> Self {
+        Self::Reset
+    }
+}
+
 impl QpState {
     /// Number of states.
     pub const COUNT: usize = Self::ALL.len();
