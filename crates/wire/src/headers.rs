@@ -394,11 +394,14 @@ impl Headers {
     /// # Errors
     ///
     /// An opcode that is not in the table, or fewer bytes than its headers take.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), WireError> {
         let (headers, info) = Self::parse_with_info(bytes)?;
         Ok((headers, usize::from(info.headers_len)))
     }
 
+    // Inlined into its few callers: the headers are built where they stay, and not copied out of a result.
+    #[inline(always)]
     pub(crate) fn parse_with_info(bytes: &[u8]) -> Result<(Self, &'static OpcodeInfo), WireError> {
         let Some(bth) = bytes.first_chunk::<BTH_LEN>() else {
             return Err(WireError::Truncated { what: "BTH", need: BTH_LEN, got: bytes.len() });
@@ -428,7 +431,7 @@ impl Headers {
     }
 
     /// The extension headers of `set`, in the order of the wire.
-    #[inline]
+    #[inline(always)]
     fn parse_extensions(&mut self, set: HeaderSet, mut r: Reader<'_>) -> Result<(), WireError> {
         if set.contains(HeaderSet::DETH) {
             let (qkey, word) = (r.u32()?, r.u32()?);

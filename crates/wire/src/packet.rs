@@ -21,6 +21,7 @@ pub struct Packet<'a> {
 ///
 /// An unknown opcode; fewer bytes than headers and ICRC take; payload and pad that are no multiple of 4; a pad
 /// without as much payload; payload after an opcode that carries none.
+#[inline]
 pub fn parse_packet(udp_payload_with_icrc: &[u8]) -> Result<Packet<'_>, WireError> {
     let (headers, info) = Headers::parse_with_info(udp_payload_with_icrc)?;
     let start = usize::from(info.headers_len);
