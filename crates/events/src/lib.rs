@@ -22,9 +22,13 @@ mod macros;
 pub mod errno;
 pub mod event;
 pub mod name;
+mod packed;
 pub mod qp;
 pub mod rule;
 pub mod work;
+
+#[cfg(test)]
+mod tests;
 
 pub use errno::{Errno, errno};
 pub use event::{Cause, Check, DropReason, Event, EventSink, FirstCause, NakCode, NoSink};
