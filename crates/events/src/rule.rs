@@ -58,6 +58,8 @@ pub struct Refusal {
     pub call: Call,
     /// The queue pair meant, if the call is about one.
     pub qpn: Option<u32>,
+    /// The states between which the call meant to move the queue pair.
+    pub moving: Option<(QpState, QpState)>,
     /// The rule that was broken, with the values.
     pub rule: Rule,
 }
@@ -65,21 +67,33 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal of a call that is not about a queue pair.
     pub const fn new(call: Call, rule: Rule) -> Self {
-        Self { call, qpn: None, rule }
+        Self { call, qpn: None, moving: None, rule }
     }
 
     /// A refusal of a call on this queue pair.
     pub const fn on_qp(call: Call, qpn: u32, rule: Rule) -> Self {
-        Self { call, qpn: Some(qpn), rule }
+        Self { call, qpn: Some(qpn), moving: None, rule }
     }
 
-    /// Packs it: word 0 holds call (bits 0–15), rule (16–31) and QPN (32–55, bit 63 set if there is one); words 1–4
-    /// hold the rule's values in the order of its fields.
+    /// The same refusal of a call that meant to move the queue pair from one state to another.
+    #[must_use]
+    pub const fn moving(mut self, from: QpState, to: QpState) -> Self {
+        self.moving = Some((from, to));
+        self
+    }
+
+    /// Packs it. Word 0 holds call (bits 0–15), rule (16–31), QPN (32–55), the states moved between (56–58 from, 59–61
+    /// to), whether these are there (62) and whether the QPN is (63); words 1–4 hold the rule's values in the order of
+    /// its fields.
     pub fn to_words(&self) -> [u64; REFUSAL_WORDS] {
         let qpn = self.qpn.map_or(0, |qpn| u64::from(qpn & 0xff_ffff) << 32 | 1 << 63);
+        let moving = |(from, to): (QpState, QpState)| {
+            u64::from(from.value()) << 56 | u64::from(to.value()) << 59 | 1 << 62
+        };
         let mut words = [0; REFUSAL_WORDS];
         let [head, values @ ..] = &mut words;
         *head = u64::from(self.call.value() & 0xffff) | u64::from(self.rule.code()) << 16 | qpn;
+        *head |= self.moving.map_or(0, moving);
         self.rule.put(values);
         words
     }
@@ -91,7 +105,9 @@ impl Refusal {
         let call = Call::try_from((head & 0xffff) as u32).ok()?;
         let rule = Rule::take((head >> 16 & 0xffff) as u16, values)?;
         let qpn = (head >> 63 != 0).then_some((head >> 32 & 0xff_ffff) as u32);
-        Some(Self { call, qpn, rule })
+        let state = |shift: u32| QpState::try_from((head >> shift & 7) as u32).ok();
+        let moving = if head >> 62 & 1 != 0 { Some((state(56)?, state(59)?)) } else { None };
+        Some(Self { call, qpn, moving, rule })
     }
 }
 
