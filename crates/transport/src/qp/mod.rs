@@ -1,0 +1,324 @@
+//! One queue pair: identity, attributes, and the three roles it plays.
+
+mod modify;
+
+use glassnic_events::{
+    AsyncEventType, Cause, DropReason, Event, FirstCause, QpState, QpType, WcOpcode, WcStatus,
+};
+use glassnic_wire::opcode::{Kind, Opcode};
+use glassnic_wire::{Psn, Qpn};
+
+use crate::attr::QpAttr;
+use crate::device::{Device, Incoming, Recv};
+use crate::queue::SendQueue;
+use crate::requester::{PSN_LIMIT, Requester};
+use crate::responder::Responder;
+use crate::wqe::Completion;
+
+/// What a QP is from its creation to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct QpConfig {
+    /// Its number.
+    pub qpn: Qpn,
+    /// Its service.
+    pub qp_type: QpType,
+    /// Protection domain, by the device's handle.
+    pub pd: u32,
+    /// Every send work request is signalled (`sq_sig_all`).
+    pub sq_sig_all: bool,
+    /// Seed of what must not be predictable or must differ from run to run.
+    pub seed: u64,
+}
+
+/// Whether [`Qp::transmit`] has more to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing to do until an input, a command, a post or [`Qp::deadline`].
+    Idle,
+    /// The budget ran out or the link had no room: call again.
+    More,
+}
+
+/// A queue pair of service RC, UC or UD.
+#[derive(Debug)]
+pub struct Qp {
+    pub(crate) config: QpConfig,
+    pub(crate) attr: QpAttr,
+    pub(crate) req: Requester,
+    pub(crate) resp: Responder,
+    pub(crate) first_cause: Option<FirstCause>,
+    /// The SQ was found drained in SQD, and that was told.
+    pub(crate) drained: bool,
+    saw_packet: bool,
+    /// Flushing the receive queue is done lazily by [`Qp::transmit`].
+    pub(crate) flush_recv: bool,
+}
+
+impl Qp {
+    /// A QP in RESET.
+    #[must_use]
+    pub fn new(config: QpConfig) -> Self {
+        Self {
+            config,
+            attr: QpAttr::default(),
+            req: Requester::default(),
+            resp: Responder::default(),
+            first_cause: None,
+            drained: false,
+            saw_packet: false,
+            flush_recv: false,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn qpn(&self) -> Qpn {
+        self.config.qpn
+    }
+
+    /// Its service.
+    #[must_use]
+    pub fn qp_type(&self) -> QpType {
+        self.config.qp_type
+    }
+
+    /// Its protection domain.
+    #[must_use]
+    pub fn pd(&self) -> u32 {
+        self.config.pd
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.attr.qp_state
+    }
+
+    /// Its attributes as last modified. PSNs are those given to modify; see [`Qp::next_psns`].
+    #[must_use]
+    pub fn attr(&self) -> &QpAttr {
+        &self.attr
+    }
+
+    /// The next PSN that the send queue assigns and the PSN that the receive queue expects.
+    #[must_use]
+    pub fn next_psns(&self) -> (Psn, Psn) {
+        (self.req.next_psn, self.resp.expected)
+    }
+
+    /// The oldest PSN that the peer has not acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self) -> Psn {
+        self.req.una
+    }
+
+    /// Messages that the responder completed (24 bits).
+    #[must_use]
+    pub fn msn(&self) -> u32 {
+        self.resp.msn
+    }
+
+    /// Retries that are left: (transport, RNR).
+    #[must_use]
+    pub fn retries_left(&self) -> (u8, u8) {
+        (self.req.retry_left, self.req.rnr_left)
+    }
+
+    /// What first went wrong in this life of the QP.
+    #[must_use]
+    pub fn first_cause(&self) -> Option<&FirstCause> {
+        self.first_cause.as_ref()
+    }
+
+    /// In SQD: work in flight is not finished yet (`sq_draining`).
+    #[must_use]
+    pub fn sq_draining(&self) -> bool {
+        self.state() == QpState::Sqd && !self.drained
+    }
+
+    /// When [`Qp::handle_timeout`] must be called next.
+    #[must_use]
+    pub fn deadline(&self) -> Option<u64> {
+        self.req.deadline()
+    }
+
+    /// Takes a packet that is addressed to this QP.
+    pub fn handle_packet<D: Device>(
+        &mut self,
+        dev: &mut D,
+        sq: &mut SendQueue,
+        now: u64,
+        inc: &Incoming<'_>,
+    ) {
+        if let Err(reason) = self.admit(inc) {
+            return self.dropped(dev, inc, reason);
+        }
+        if !self.saw_packet {
+            self.saw_packet = true;
+            dev.event(Event::FirstPacket {
+                qpn: self.config.qpn.value(),
+                from_qpn: inc.headers.deth.map(|d| d.src_qp.value()),
+                psn: inc.headers.bth.psn.value(),
+            });
+            if self.state() == QpState::Rtr && self.config.qp_type == QpType::Rc {
+                dev.raise(AsyncEventType::CommEst);
+            }
+        }
+        let Some(info) = inc.opcode().info() else {
+            return self.dropped(dev, inc, DropReason::UnknownOpcode);
+        };
+        match info.kind {
+            Kind::Ack | Kind::AtomicAck | Kind::ReadResponse => self.handle_response(dev, sq, now, inc, info),
+            _ => match self.config.qp_type {
+                QpType::Rc => self.handle_rc_request(dev, inc, info),
+                QpType::Uc => self.handle_uc_request(dev, inc, info),
+                _ => self.handle_ud(dev, inc),
+            },
+        }
+        if self.state() == QpState::Err {
+            self.flush_send(dev, sq);
+        }
+    }
+
+    /// The checks that decide whether a packet is for us at all (IBA 9.6): a failure drops it without a word.
+    fn admit(&self, inc: &Incoming<'_>) -> Result<(), DropReason> {
+        let bth = &inc.headers.bth;
+        if bth.tver != 0 || inc.npsn == 0 || inc.npsn > PSN_LIMIT {
+            return Err(DropReason::Malformed);
+        }
+        if !service_matches(bth.opcode, self.config.qp_type) {
+            return Err(DropReason::WrongService);
+        }
+        // IBA 10.9.1.2: equal in the low 15 bits, and not both limited members. Our table holds 0xFFFF, a full
+        // member, so any membership of the sender will do.
+        if bth.pkey & 0x7fff != 0x7fff {
+            return Err(DropReason::PkeyMismatch);
+        }
+        match self.state() {
+            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {}
+            _ => return Err(DropReason::WrongState),
+        }
+        let connected = matches!(self.config.qp_type, QpType::Rc | QpType::Uc);
+        if connected && inc.src_gid != self.attr.ah.dgid {
+            return Err(DropReason::WrongSource);
+        }
+        Ok(())
+    }
+
+    /// Sends what there is to send, at most `budget` descriptors: answers first, then requests.
+    pub fn transmit<D: Device>(
+        &mut self,
+        dev: &mut D,
+        sq: &mut SendQueue,
+        now: u64,
+        budget: &mut u32,
+    ) -> Progress {
+        if self.transmit_responses(dev, budget) == Progress::More {
+            return Progress::More;
+        }
+        let progress = match self.state() {
+            QpState::Err => {
+                self.flush_send(dev, sq);
+                Progress::Idle
+            }
+            QpState::Sqe => {
+                self.flush_send(dev, sq);
+                Progress::Idle
+            }
+            QpState::Rts | QpState::Sqd => self.transmit_requests(dev, sq, now, budget),
+            _ => Progress::Idle,
+        };
+        if self.state() == QpState::Sqd {
+            self.note_drained(dev, sq);
+        }
+        if self.state() == QpState::Err && self.flush_recv {
+            self.flush_receives(dev);
+        }
+        progress
+    }
+
+    /// Acts on the clock.
+    pub fn handle_timeout<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) {
+        if matches!(self.state(), QpState::Rts | QpState::Sqd) {
+            self.requester_timeout(dev, sq, now);
+        }
+    }
+
+    /// True once all that was sent before SQD is finished (IBA 10.3.1.5); raises the event if it was asked for.
+    fn note_drained<D: Device>(&mut self, dev: &mut D, sq: &SendQueue) {
+        if self.drained || sq.head() != self.req.assigned {
+            return;
+        }
+        self.drained = true;
+        if self.attr.en_sqd_async_notify {
+            dev.raise(AsyncEventType::SqDrained);
+        }
+    }
+
+    /// Enters ERR because of `first`, unless already there. The first cause stays.
+    pub(crate) fn fail<D: Device>(&mut self, dev: &mut D, cause: Cause, first: FirstCause) {
+        let from = self.state();
+        self.note_first_cause(dev, first);
+        if from == QpState::Err {
+            return;
+        }
+        self.attr.qp_state = QpState::Err;
+        self.req.stop();
+        self.flush_recv = true;
+        self.resp.enter_error();
+        dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to: QpState::Err, cause });
+    }
+
+    pub(crate) fn note_first_cause<D: Device>(&mut self, dev: &mut D, cause: FirstCause) {
+        if self.first_cause.is_none() {
+            self.first_cause = Some(cause);
+            dev.event(Event::FirstError { qpn: self.config.qpn.value(), cause });
+        }
+    }
+
+    /// Logs a packet that is not served.
+    pub(crate) fn dropped<D: Device>(&self, dev: &mut D, inc: &Incoming<'_>, reason: DropReason) {
+        dev.event(Event::PacketDropped {
+            qpn: Some(self.config.qpn.value()),
+            psn: Some(inc.headers.bth.psn.value()),
+            reason,
+        });
+    }
+
+    /// The oldest receive: one that an unfinished message of UC left behind, or the next of the queue.
+    pub(crate) fn take_receive<D: Device>(&mut self, dev: &mut D) -> Recv {
+        match self.resp.spare.take() {
+            Some(w) => Recv::Wqe(w),
+            None => dev.take_receive(),
+        }
+    }
+
+    /// Completes every receive that is posted, and the one in use, with a flush error.
+    pub(crate) fn flush_receives<D: Device>(&mut self, dev: &mut D) {
+        self.resp.drop_partial();
+        while let Recv::Wqe(w) = self.take_receive(dev) {
+            dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr));
+        }
+    }
+
+    pub(crate) fn recv_failure(&self, wr_id: u64, status: WcStatus) -> Completion {
+        Completion {
+            wr_id,
+            status,
+            opcode: WcOpcode::Recv,
+            qpn: self.config.qpn,
+            releases: 1,
+            ..Completion::default()
+        }
+    }
+}
+
+/// True if packets of this opcode belong to QPs of this type.
+fn service_matches(opcode: Opcode, qp_type: QpType) -> bool {
+    use glassnic_wire::opcode::Service;
+    let Some(info) = opcode.info() else { return false };
+    matches!(
+        (info.service, qp_type),
+        (Service::Rc, QpType::Rc) | (Service::Uc, QpType::Uc) | (Service::Ud, QpType::Ud | QpType::Gsi)
+    )
+}

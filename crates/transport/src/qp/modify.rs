@@ -1,0 +1,84 @@
+//! Modify: what a change of state does to the machine.
+
+use glassnic_events::{AttrMask, Cause, Check, Event, FirstCause, QpState, WcStatus};
+use glassnic_wire::Psn;
+
+use super::Qp;
+use crate::attr::QpAttr;
+use crate::device::Device;
+use crate::queue::SendQueue;
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::state;
+
+impl Qp {
+    /// Applies a modify that [`state::check_transition`] and [`state::check_attrs`] have accepted.
+    pub fn modify<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, mask: AttrMask, attr: &QpAttr) {
+        let from = self.state();
+        let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
+        if to == QpState::Reset {
+            self.reset(sq);
+        } else {
+            state::apply(mask, attr, &mut self.attr);
+            self.load(mask);
+        }
+        if to == QpState::Err && from != QpState::Err {
+            self.req.stop();
+            self.resp.enter_error();
+            self.resp.answers.clear();
+            self.flush_recv = true;
+            if self.first_cause.is_none() {
+                self.first_cause = Some(FirstCause {
+                    wr_id: None,
+                    psn: None,
+                    status: WcStatus::WrFlushErr,
+                    check: Check::ModifiedToErr,
+                });
+            }
+        }
+        if to == QpState::Sqd {
+            self.drained = false;
+        }
+        if to == QpState::Rts && from == QpState::Sqe {
+            self.first_cause = None;
+        }
+        self.attr.qp_state = to;
+        if from != to {
+            dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to, cause: Cause::Modify });
+        }
+    }
+
+    /// The device loads from the context what `mask` says has changed.
+    fn load(&mut self, mask: AttrMask) {
+        if mask.contains(AttrMask::SQ_PSN) {
+            self.req.next_psn = Psn::new(self.attr.sq_psn);
+            self.req.una = self.req.next_psn;
+            self.req.sent_end = self.req.next_psn;
+            self.req.cursor.psn = self.req.next_psn;
+        }
+        if mask.contains(AttrMask::RQ_PSN) {
+            self.resp.expected = Psn::new(self.attr.rq_psn);
+        }
+        if mask.contains(AttrMask::RETRY_CNT) {
+            self.req.retry_left = self.attr.retry_cnt;
+        }
+        if mask.contains(AttrMask::RNR_RETRY) {
+            self.req.rnr_left = self.attr.rnr_retry;
+        }
+        if mask.contains(AttrMask::MAX_DEST_RD_ATOMIC) {
+            self.resp.set_depth(self.attr.max_dest_rd_atomic);
+        }
+    }
+
+    fn reset(&mut self, sq: &mut SendQueue) {
+        let cap = self.attr.cap;
+        self.attr = QpAttr { cap, ..QpAttr::default() };
+        self.req = Requester::default();
+        self.resp = Responder::default();
+        self.first_cause = None;
+        self.drained = false;
+        self.saw_packet = false;
+        self.flush_recv = false;
+        sq.reset();
+    }
+}

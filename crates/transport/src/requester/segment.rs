@@ -1,0 +1,353 @@
+//! From a work request to packets.
+
+use arrayvec::ArrayVec;
+use glassnic_events::{Check, Event, QpState, QpType, WcStatus, WrOpcode};
+use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, Position, Service};
+use glassnic_wire::{AtomicEth, Headers, Psn, Reth};
+
+use super::{ACK_EVERY, PSN_LIMIT, Stop, WINDOW_PACKETS};
+use crate::device::{Device, KeyFault, Span, Tx, TxPayload};
+use crate::qp::{Progress, Qp};
+use crate::queue::SendQueue;
+use crate::timing;
+use crate::wqe::{MAX_SGE, Operation, SendFlags, SendWqe, Sge};
+
+/// The checked memory of one packet.
+pub(crate) type Spans = ArrayVec<Span, MAX_SGE>;
+
+/// What [`Qp::next_step`] decided.
+enum Step {
+    Send,
+    /// Something else has to happen first.
+    Wait,
+    /// The link is full.
+    Busy,
+}
+
+impl Qp {
+    /// Sends requests until there are none, the window or the link is full, or the budget is used up.
+    pub(crate) fn transmit_requests<D: Device>(
+        &mut self,
+        dev: &mut D,
+        sq: &mut SendQueue,
+        now: u64,
+        budget: &mut u32,
+    ) -> Progress {
+        if self.config.qp_type == QpType::Ud {
+            return self.transmit_datagrams(dev, sq, budget);
+        }
+        loop {
+            self.report_stop(dev, sq);
+            if !matches!(self.state(), QpState::Rts | QpState::Sqd) {
+                return Progress::Idle;
+            }
+            match self.next_step(dev, sq, now) {
+                Step::Wait => return Progress::Idle,
+                Step::Busy => return Progress::More,
+                Step::Send if *budget == 0 => return Progress::More,
+                Step::Send => {}
+            }
+            *budget -= 1;
+            let wqe = *sq.wqe(self.req.cursor.wqe);
+            let sent = match wqe.req.opcode {
+                WrOpcode::RdmaRead => self.send_read(dev, &wqe),
+                o if o.is_atomic() => self.send_atomic(dev, &wqe),
+                _ => self.send_data(dev, sq, &wqe),
+            };
+            match sent {
+                Ok(npsn) => self.note_sent(dev, sq, now, &wqe, npsn),
+                Err(fault) => self.stop_at_cursor(WcStatus::LocProtErr, fault.local_check()),
+            }
+        }
+    }
+
+    /// Decides whether the element at the cursor may send a packet now.
+    fn next_step<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) -> Step {
+        if self.req.rnr_until.is_some_and(|t| now < t) || self.req.stop.is_some() {
+            return Step::Wait;
+        }
+        self.req.rnr_until = None;
+        let index = self.req.cursor.wqe;
+        if index == sq.tail() {
+            return Step::Wait;
+        }
+        let fresh = index == self.req.assigned;
+        if fresh {
+            // SQD finishes what it began and begins nothing (IBA 10.3.1.5).
+            if self.state() == QpState::Sqd {
+                return Step::Wait;
+            }
+            if let Err((status, check)) = self.begin(dev, sq, index) {
+                self.stop_at_cursor(status, check);
+                return Step::Wait;
+            }
+        }
+        let wqe = sq.wqe(index);
+        if wqe.req.flags.contains(SendFlags::FENCE) && self.req.reads_out > 0 {
+            return Step::Wait;
+        }
+        if wqe.req.opcode.is_read_or_atomic() && self.req.reads_out >= u32::from(self.attr.max_rd_atomic) {
+            return Step::Wait;
+        }
+        let in_flight = self.req.cursor.psn.diff(self.req.una).unsigned_abs();
+        let burst = dev.burst(&self.attr.ah, self.dest());
+        let window = if burst > 1 { PSN_LIMIT } else { WINDOW_PACKETS };
+        if in_flight >= window {
+            return Step::Wait;
+        }
+        let bytes = wqe.length.min(burst.saturating_mul(self.mtu())) as usize;
+        if !dev.room(&self.attr.ah, self.dest(), bytes) {
+            return Step::Busy;
+        }
+        Step::Send
+    }
+
+    /// First sight of an element: checks it as a whole and gives it its PSNs.
+    fn begin<D: Device>(
+        &mut self,
+        dev: &mut D,
+        sq: &mut SendQueue,
+        index: u32,
+    ) -> Result<(), (WcStatus, Check)> {
+        if !self.req.posted_once {
+            self.req.posted_once = true;
+            let opcode = Some(sq.wqe(index).req.opcode);
+            dev.event(Event::FirstPost { qpn: self.config.qpn.value(), send: true, opcode });
+        }
+        let wqe = *sq.wqe(index);
+        if self.config.qp_type == QpType::Uc && (wqe.req.opcode.is_read_or_atomic()) {
+            return Err((WcStatus::LocQpOpErr, Check::BadOperation));
+        }
+        if wqe.req.opcode.is_read_or_atomic() && self.attr.max_rd_atomic == 0 {
+            return Err((WcStatus::LocQpOpErr, Check::BadOperation));
+        }
+        if wqe.req.opcode.is_atomic() && wqe.length != 8 {
+            return Err((WcStatus::LocLenErr, Check::MessageTooLong));
+        }
+        self.check_sges(dev, sq, index, &wqe).map_err(|f| (WcStatus::LocProtErr, f.local_check()))?;
+        let npsn = if wqe.req.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(self.mtu()).max(1) };
+        let first = self.req.next_psn;
+        let w = sq.wqe_mut(index);
+        w.first_psn = first;
+        w.npsn = npsn;
+        w.response_psn = first;
+        w.done = false;
+        self.req.next_psn = first + npsn;
+        self.req.cursor.psn = first;
+        self.req.assigned = index.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Checks every scatter/gather element of a request before its first packet leaves.
+    pub(crate) fn check_sges<D: Device>(
+        &self,
+        dev: &D,
+        sq: &SendQueue,
+        index: u32,
+        wqe: &SendWqe,
+    ) -> Result<(), KeyFault> {
+        if wqe.req.flags.contains(SendFlags::INLINE) {
+            return Ok(());
+        }
+        let write = wqe.req.opcode.is_read_or_atomic();
+        for s in sq.sges(index).iter().filter(|s| s.length > 0) {
+            dev.local(self.config.pd, s.lkey, s.addr, u64::from(s.length), write)?;
+        }
+        Ok(())
+    }
+
+    /// SEND and WRITE: one descriptor from the cursor on.
+    fn send_data<D: Device>(&mut self, dev: &mut D, sq: &SendQueue, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let mtu = self.mtu();
+        let done = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs();
+        let offset = done * mtu;
+        let left = wqe.npsn - done;
+        let npsn = left.min(dev.burst(&self.attr.ah, self.dest()));
+        let len = (wqe.length - offset).min(npsn.saturating_mul(mtu));
+        let (first, last) = (done == 0, npsn == left);
+        let opcode = data_opcode(self.service(), wqe.req.opcode, first, last);
+        let mut h = Headers::new(opcode, self.dest(), self.req.cursor.psn);
+        fill_extensions(&mut h, wqe, first);
+        h.bth.solicited = last && wqe.req.flags.contains(SendFlags::SOLICITED);
+        if self.config.qp_type == QpType::Rc {
+            let in_flight = self.req.cursor.psn.diff(self.req.una).unsigned_abs() + npsn;
+            h.bth.ack_req = last || self.req.since_ack + npsn >= ACK_EVERY || in_flight >= WINDOW_PACKETS;
+        }
+        let index = self.req.cursor.wqe;
+        if wqe.req.flags.contains(SendFlags::INLINE) {
+            let bytes = &sq.inline_data(index)[offset as usize..(offset + len) as usize];
+            self.send(dev, h, npsn, TxPayload::Bytes(bytes));
+        } else {
+            let spans = gather(dev, self.config.pd, sq.sges(index), offset, len, false)?;
+            self.send(dev, h, npsn, TxPayload::Spans(&spans));
+        }
+        Ok(npsn)
+    }
+
+    /// READ: asks for what has not come yet. One packet, many PSNs of answers.
+    ///
+    /// Where answers are datagrams, nobody paces them but us: a long READ is asked for in pieces of a window,
+    /// each a request of its own to the responder.
+    fn send_read<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let mtu = self.mtu();
+        let done = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs();
+        let offset = done * mtu;
+        let left = wqe.npsn - done;
+        let npsn = if dev.burst(&self.attr.ah, self.dest()) > 1 {
+            left
+        } else {
+            left.min(WINDOW_PACKETS - done % WINDOW_PACKETS)
+        };
+        let mut h = Headers::new(Opcode::RC_RDMA_READ_REQUEST, self.dest(), self.req.cursor.psn);
+        h.reth = Some(Reth {
+            va: wqe.req.remote_addr.wrapping_add(u64::from(offset)),
+            rkey: wqe.req.rkey,
+            dma_len: (wqe.length - offset).min(npsn.saturating_mul(mtu)),
+        });
+        h.bth.ack_req = true;
+        self.send(dev, h, 1, TxPayload::Bytes(&[]));
+        self.req.reads_out += 1;
+        Ok(npsn)
+    }
+
+    fn send_atomic<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let opcode = if wqe.req.opcode == WrOpcode::AtomicCmpAndSwp {
+            Opcode::RC_COMPARE_SWAP
+        } else {
+            Opcode::RC_FETCH_ADD
+        };
+        let mut h = Headers::new(opcode, self.dest(), self.req.cursor.psn);
+        let (swap_add, compare) = match wqe.req.opcode {
+            WrOpcode::AtomicCmpAndSwp => (wqe.req.swap, wqe.req.compare_add),
+            _ => (wqe.req.compare_add, 0),
+        };
+        h.atomic = Some(AtomicEth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, swap_add, compare });
+        h.bth.ack_req = true;
+        self.send(dev, h, 1, TxPayload::Bytes(&[]));
+        self.req.reads_out += 1;
+        Ok(1)
+    }
+
+    /// Book-keeping after a descriptor has left.
+    fn note_sent<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64, wqe: &SendWqe, npsn: u32) {
+        self.req.cursor.psn = self.req.cursor.psn + npsn;
+        self.req.since_ack =
+            if self.req.since_ack + npsn >= ACK_EVERY { 0 } else { self.req.since_ack + npsn };
+        if self.req.cursor.psn.is_after(self.req.sent_end) {
+            self.req.sent_end = self.req.cursor.psn;
+        }
+        let finished = self.req.cursor.psn == wqe.first_psn + wqe.npsn;
+        if finished {
+            self.req.cursor.wqe = self.req.cursor.wqe.wrapping_add(1);
+        }
+        if self.config.qp_type == QpType::Uc {
+            self.req.una = self.req.cursor.psn;
+            if finished {
+                self.complete_head(dev, sq, WcStatus::Success);
+            }
+        } else if self.req.timer.is_none() {
+            self.restart_timer(now);
+        }
+    }
+
+    /// Hands a descriptor of this connection to the device.
+    pub(crate) fn send<D: Device>(&self, dev: &mut D, headers: Headers, npsn: u32, payload: TxPayload<'_>) {
+        dev.transmit(&Tx { path: &self.attr.ah, headers, npsn, payload });
+    }
+
+    pub(crate) fn dest(&self) -> glassnic_wire::Qpn {
+        glassnic_wire::Qpn::new(self.attr.dest_qp_num)
+    }
+
+    pub(crate) fn mtu(&self) -> u32 {
+        self.attr.path_mtu.bytes()
+    }
+
+    pub(crate) fn service(&self) -> Service {
+        match self.config.qp_type {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            _ => Service::Ud,
+        }
+    }
+
+    pub(crate) fn restart_timer(&mut self, now: u64) {
+        let outstanding = self.req.una != self.req.sent_end;
+        self.req.timer =
+            timing::ack_timeout_ns(self.attr.timeout).filter(|_| outstanding).map(|t| now.saturating_add(t));
+    }
+
+    /// Nothing after the element at the cursor is sent; its failure waits for its predecessors.
+    pub(crate) fn stop_at_cursor(&mut self, status: WcStatus, check: Check) {
+        self.req.stop = Some(Stop { wqe: self.req.cursor.wqe, status, check });
+    }
+}
+
+/// The packet opcode of a part of a message, from the one table.
+fn data_opcode(service: Service, op: WrOpcode, first: bool, last: bool) -> Opcode {
+    let (kind, mut extra) = match op {
+        WrOpcode::RdmaWrite => (Kind::Write, HeaderSet::empty()),
+        WrOpcode::RdmaWriteWithImm => (Kind::Write, HeaderSet::IMMDT),
+        WrOpcode::SendWithImm => (Kind::Send, HeaderSet::IMMDT),
+        WrOpcode::SendWithInv => (Kind::Send, HeaderSet::IETH),
+        _ => (Kind::Send, HeaderSet::empty()),
+    };
+    let position = match (first, last) {
+        (true, true) => Position::Only,
+        (true, false) => Position::First,
+        (false, false) => Position::Middle,
+        (false, true) => Position::Last,
+    };
+    if !last {
+        extra = HeaderSet::empty();
+    }
+    // Every combination that can be posted is in the table: SEND with invalidate is refused on UC at post.
+    Opcode::find(service, kind, position, extra).unwrap_or(Opcode::RC_SEND_ONLY)
+}
+
+/// Fills the extension headers that the opcode calls for.
+fn fill_extensions(h: &mut Headers, wqe: &SendWqe, first: bool) {
+    let Some(info) = h.bth.opcode.info() else { return };
+    if first && info.headers.contains(HeaderSet::RETH) {
+        h.reth = Some(Reth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, dma_len: wqe.length });
+    }
+    if info.headers.contains(HeaderSet::IMMDT) {
+        h.imm = Some(wqe.req.imm);
+    }
+    if info.headers.contains(HeaderSet::IETH) {
+        h.ieth = Some(wqe.req.imm);
+    }
+}
+
+/// The checked host memory of bytes `offset .. offset + len` of a scatter/gather list.
+pub(crate) fn gather<D: Device>(
+    dev: &D,
+    pd: u32,
+    sges: &[Sge],
+    mut offset: u32,
+    mut len: u32,
+    write: bool,
+) -> Result<Spans, KeyFault> {
+    let mut spans = Spans::new();
+    for s in sges {
+        if len == 0 {
+            break;
+        }
+        if offset >= s.length {
+            offset -= s.length;
+            continue;
+        }
+        let n = (s.length - offset).min(len);
+        let addr = dev.local(pd, s.lkey, s.addr.wrapping_add(u64::from(offset)), u64::from(n), write)?;
+        // A list has at most MAX_SGE elements, and each gives one span at most.
+        spans.push(Span { addr, len: n });
+        len -= n;
+        offset = 0;
+    }
+    Ok(spans)
+}
+
+/// The PSN after the last one of an element.
+pub(crate) fn end_psn(w: &SendWqe) -> Psn {
+    w.first_psn + w.npsn
+}

@@ -1,0 +1,270 @@
+//! The line of checks that every RC and UC request passes.
+
+use glassnic_events::{AsyncEventType, Cause, Check, DropReason, Event, FirstCause, WcStatus};
+use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
+use glassnic_wire::{NakCode, Psn, Syndrome};
+
+use super::{Answer, Message};
+use crate::attr::AccessFlags;
+use crate::device::{Device, Incoming, KeyFault, RemoteAccess};
+use crate::qp::Qp;
+use crate::requester::event_nak;
+use crate::timing;
+use crate::wqe::MAX_MESSAGE;
+
+/// Why a request is not executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// No receive is posted: the requester shall wait and send again.
+    NotReady,
+    /// NAK invalid request (IBA 9.7.5.2.4): out of sequence, not enabled, too many reads, wrong length.
+    Invalid(Check),
+    /// The message is longer than the receive it is going to: NAK invalid request, and the receive fails.
+    TooLong,
+    /// NAK remote access.
+    Access(KeyFault),
+    /// The responder's own receive cannot be written: NAK remote operational error.
+    Local(KeyFault),
+}
+
+impl Qp {
+    /// A request on a reliable connection.
+    pub(crate) fn handle_rc_request<D: Device>(
+        &mut self,
+        dev: &mut D,
+        inc: &Incoming<'_>,
+        info: &OpcodeInfo,
+    ) {
+        let psn = inc.headers.bth.psn;
+        let ahead = psn.diff(self.resp.expected);
+        if ahead > 0 {
+            return self.report_gap(dev);
+        }
+        if ahead < 0 {
+            // A descriptor of several packets may reach past what has arrived; then the rest is asked for anew.
+            let reach = psn + covers(inc, info, self.mtu());
+            if reach.is_after(self.resp.expected) && inc.npsn > 1 {
+                self.resp.nak_sent = false;
+                return self.report_gap(dev);
+            }
+            return self.handle_duplicate(dev, inc, info);
+        }
+        match self.check_and_execute(dev, inc, info) {
+            Ok(()) => self.resp.nak_sent = false,
+            Err(fault) => self.refuse(dev, psn, fault),
+        }
+    }
+
+    /// The checks in order (IBA 9.7.4.1), then the operation.
+    pub(crate) fn check_and_execute<D: Device>(
+        &mut self,
+        dev: &mut D,
+        inc: &Incoming<'_>,
+        info: &OpcodeInfo,
+    ) -> Result<(), Fault> {
+        self.check_sequence(info)?;
+        self.check_enabled(info)?;
+        self.check_resources(info)?;
+        self.check_length(inc, info)?;
+        match info.kind {
+            Kind::Send => self.execute_send(dev, inc, info),
+            Kind::Write => self.execute_write(dev, inc, info),
+            Kind::ReadRequest => self.execute_read(dev, inc),
+            Kind::CmpSwap | Kind::FetchAdd => self.execute_atomic(dev, inc, info),
+            _ => Err(Fault::Invalid(Check::OpcodeUnsupported)),
+        }
+    }
+
+    /// First, Middle and Last have to follow one another.
+    fn check_sequence(&self, info: &OpcodeInfo) -> Result<(), Fault> {
+        let starts = matches!(info.position, Position::First | Position::Only);
+        let fits = match &self.resp.message {
+            Message::None | Message::Discard => starts,
+            Message::Send { .. } => !starts && info.kind == Kind::Send,
+            Message::Write { .. } => !starts && info.kind == Kind::Write,
+        };
+        if fits { Ok(()) } else { Err(Fault::Invalid(Check::OpcodeSequence)) }
+    }
+
+    /// The QP grants the kind of operation (`qp_access_flags`).
+    fn check_enabled(&self, info: &OpcodeInfo) -> Result<(), Fault> {
+        let needs = match info.kind {
+            Kind::Write => AccessFlags::REMOTE_WRITE,
+            Kind::ReadRequest => AccessFlags::REMOTE_READ,
+            Kind::CmpSwap | Kind::FetchAdd => AccessFlags::REMOTE_ATOMIC,
+            _ => return Ok(()),
+        };
+        if self.attr.access.contains(needs) { Ok(()) } else { Err(Fault::Invalid(Check::QpAccess)) }
+    }
+
+    /// The QP has room for another READ or atomic (`max_dest_rd_atomic`).
+    fn check_resources(&self, info: &OpcodeInfo) -> Result<(), Fault> {
+        if !matches!(info.kind, Kind::ReadRequest | Kind::CmpSwap | Kind::FetchAdd) {
+            return Ok(());
+        }
+        if self.resp.reads_due() < usize::from(self.attr.max_dest_rd_atomic) {
+            Ok(())
+        } else {
+            Err(Fault::Invalid(Check::TooManyReads))
+        }
+    }
+
+    /// Every packet but the last is full, and the last is neither empty nor too long (IBA 9.7.4.1.6).
+    fn check_length(&self, inc: &Incoming<'_>, info: &OpcodeInfo) -> Result<(), Fault> {
+        let bad = Err(Fault::Invalid(Check::PacketLength));
+        let (len, mtu) = (inc.payload.len() as u64, u64::from(self.mtu()));
+        let full = mtu * u64::from(inc.npsn);
+        let ok = match info.position {
+            Position::First | Position::Middle => len == full,
+            Position::Last => len > full - mtu && len <= full,
+            Position::Only => len <= full && (len > full - mtu || inc.npsn == 1),
+        };
+        if !ok {
+            return bad;
+        }
+        match inc.headers.reth {
+            Some(r) if u64::from(r.dma_len) > MAX_MESSAGE => bad,
+            Some(r)
+                if info.kind == Kind::Write
+                    && info.position == Position::Only
+                    && u64::from(r.dma_len) != len =>
+            {
+                bad
+            }
+            Some(r)
+                if info.kind == Kind::Write
+                    && info.position == Position::First
+                    && u64::from(r.dma_len) <= len =>
+            {
+                bad
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A packet is missing: one NAK for a gap, however many packets follow it (IBA 9.7.5.2.2).
+    fn report_gap<D: Device>(&mut self, dev: &mut D) {
+        if self.resp.nak_sent {
+            return;
+        }
+        self.resp.nak_sent = true;
+        self.nak(dev, self.resp.expected, NakCode::PsnSequence, Check::None);
+    }
+
+    /// A request that was executed before (IBA 9.7.4.3 and table 43).
+    fn handle_duplicate<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>, info: &OpcodeInfo) {
+        let psn = inc.headers.bth.psn;
+        match info.kind {
+            Kind::Send | Kind::Write => {
+                let newest = self.resp.expected.prev();
+                self.resp.acknowledge(newest, Syndrome::ack(Syndrome::NO_CREDITS));
+            }
+            Kind::ReadRequest => self.repeat_read(dev, inc),
+            Kind::CmpSwap | Kind::FetchAdd => {
+                let Some(saved) = self.resp.atomics.iter().find(|a| a.psn == psn).copied() else {
+                    return self.dropped(dev, inc, DropReason::Duplicate);
+                };
+                let due =
+                    self.resp.answers.iter().any(|a| matches!(a, Answer::Atomic { psn: p, .. } if *p == psn));
+                if !due && self.resp.answers.len() < self.answer_limit() {
+                    self.resp.answers.push_back(Answer::Atomic {
+                        psn,
+                        original: saved.original,
+                        msn: self.resp.msn,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A duplicate READ is executed again, after its key was checked again; of what is asked only the part that
+    /// lies before the expected PSN can be a duplicate.
+    fn repeat_read<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>) {
+        let Some(r) = inc.headers.reth else { return };
+        let psn = inc.headers.bth.psn;
+        let npsn = r.dma_len.div_ceil(self.mtu()).max(1);
+        let fits = !(psn + npsn).is_after(self.resp.expected) && npsn < 1 << 23;
+        let allowed = r.dma_len == 0
+            || dev
+                .remote(
+                    self.config.pd,
+                    self.config.qpn,
+                    r.rkey,
+                    r.va,
+                    u64::from(r.dma_len),
+                    RemoteAccess::Read,
+                )
+                .is_ok();
+        if !fits || !allowed || !self.attr.access.contains(AccessFlags::REMOTE_READ) {
+            return;
+        }
+        // The requester went back: whatever it was owed from here on it asks for again.
+        self.resp.answers.retain(|a| match a {
+            Answer::Read { psn: p, .. } | Answer::Atomic { psn: p, .. } | Answer::Ack { psn: p, .. } => {
+                p.is_before(psn)
+            }
+        });
+        self.push_read(psn, r.va, r.rkey, r.dma_len);
+    }
+
+    pub(crate) fn answer_limit(&self) -> usize {
+        usize::from(self.attr.max_dest_rd_atomic) * 2 + 2
+    }
+
+    /// Turns a fault into its NAK, its completion and its state (IBA table 58): here and nowhere else.
+    fn refuse<D: Device>(&mut self, dev: &mut D, psn: Psn, fault: Fault) {
+        let (code, status, check) = match fault {
+            Fault::NotReady => return self.not_ready(dev, psn),
+            Fault::Invalid(check) => (NakCode::InvalidRequest, WcStatus::RemInvReqErr, check),
+            Fault::Access(key) => (NakCode::RemoteAccess, WcStatus::RemAccessErr, key.remote_check()),
+            Fault::TooLong => (NakCode::InvalidRequest, WcStatus::LocLenErr, Check::ReceiveTooSmall),
+            Fault::Local(key) => (NakCode::RemoteOperational, WcStatus::LocProtErr, key.local_check()),
+        };
+        self.nak(dev, psn, code, check);
+        let mut wr_id = None;
+        match fault {
+            Fault::Invalid(_) => dev.raise(AsyncEventType::QpReqErr),
+            Fault::Access(_) => dev.raise(AsyncEventType::QpAccessErr),
+            _ => {
+                wr_id = self.resp.take_current_receive().map(|r| r.wr_id);
+                if let Some(id) = wr_id {
+                    dev.complete_recv(self.recv_failure(id, status));
+                }
+            }
+        }
+        self.fail(dev, Cause::ResponderError, FirstCause { wr_id, psn: Some(psn.value()), status, check });
+    }
+
+    /// One RNR NAK for the request at `psn`; what follows it is dropped until it comes again.
+    fn not_ready<D: Device>(&mut self, dev: &mut D, psn: Psn) {
+        if self.resp.nak_sent {
+            return;
+        }
+        self.resp.nak_sent = true;
+        let timer = self.attr.min_rnr_timer;
+        let delay_ns = timing::rnr_delay_ns(timer);
+        dev.event(Event::RnrNakSent { qpn: self.config.qpn.value(), psn: psn.value(), delay_ns });
+        let msn = self.resp.msn;
+        self.resp.answers.push_back(Answer::Ack { psn, syndrome: Syndrome::rnr(timer), msn });
+    }
+
+    fn nak<D: Device>(&mut self, dev: &mut D, psn: Psn, code: NakCode, check: Check) {
+        dev.event(Event::NakSent {
+            qpn: self.config.qpn.value(),
+            psn: psn.value(),
+            code: event_nak(code),
+            check,
+        });
+        let msn = self.resp.msn;
+        self.resp.answers.push_back(Answer::Ack { psn, syndrome: Syndrome::nak(code), msn });
+    }
+}
+
+/// The PSNs that a request takes.
+fn covers(inc: &Incoming<'_>, info: &OpcodeInfo, mtu: u32) -> u32 {
+    match (info.kind, inc.headers.reth) {
+        (Kind::ReadRequest, Some(r)) => r.dma_len.div_ceil(mtu).max(1),
+        _ => inc.npsn,
+    }
+}

@@ -1,0 +1,219 @@
+//! The operations themselves, after all checks that need no memory.
+
+use glassnic_events::{Check, WcOpcode};
+use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
+use glassnic_wire::{Psn, Syndrome};
+
+use super::checks::Fault;
+use super::{Answer, Message};
+use crate::device::{AtomicOp, Device, Incoming, KeyFault, Payload, Recv, RemoteAccess};
+use crate::qp::Qp;
+use crate::requester::gather;
+use crate::wqe::{Completion, ReceiveWqe, WcFlags};
+
+impl Qp {
+    /// SEND: into the oldest receive.
+    pub(crate) fn execute_send<D: Device>(
+        &mut self,
+        dev: &mut D,
+        inc: &Incoming<'_>,
+        info: &OpcodeInfo,
+    ) -> Result<(), Fault> {
+        let (receive, received) = match std::mem::take(&mut self.resp.message) {
+            Message::Send { receive, received } => (receive, received),
+            _ => match self.take_receive(dev) {
+                Recv::Wqe(w) => (w, 0),
+                Recv::Empty => return Err(Fault::NotReady),
+            },
+        };
+        let total = received + inc.payload.len() as u64;
+        let stored = if total > receive.capacity() {
+            Err(Fault::TooLong)
+        } else {
+            scatter(dev, self.config.pd, &receive, received as u32, &inc.payload).map_err(Fault::Local)
+        };
+        // On a fault the receive stays with the message: RC reports it, UC uses it for the next message.
+        if let Err(fault) = stored {
+            self.resp.message = Message::Send { receive, received };
+            return Err(fault);
+        }
+        let ends = matches!(info.position, Position::Last | Position::Only);
+        if !ends {
+            self.resp.message = Message::Send { receive, received: total };
+            self.finish(inc, false);
+            return Ok(());
+        }
+        let mut c = self.received(&receive, WcOpcode::Recv, total as u32, inc);
+        if let Some(key) = inc.headers.ieth {
+            if let Err(fault) = dev.invalidate(self.config.pd, self.config.qpn, key) {
+                // The receive is used up although the invalidation is refused: it is flushed with the rest.
+                self.resp.spare = Some(receive);
+                return Err(Fault::Access(fault));
+            }
+            c.imm = key;
+            c.flags |= WcFlags::WITH_INV;
+        }
+        self.finish(inc, true);
+        dev.complete_recv(c);
+        Ok(())
+    }
+
+    /// RDMA WRITE.
+    pub(crate) fn execute_write<D: Device>(
+        &mut self,
+        dev: &mut D,
+        inc: &Incoming<'_>,
+        info: &OpcodeInfo,
+    ) -> Result<(), Fault> {
+        let len = inc.payload.len() as u32;
+        let (va, rkey, left, total) = match (&self.resp.message, inc.headers.reth) {
+            (Message::Write { va, rkey, left, total }, _) => (*va, *rkey, *left, *total),
+            (_, Some(r)) => (r.va, r.rkey, r.dma_len, r.dma_len),
+            _ => return Err(Fault::Invalid(Check::PacketLength)),
+        };
+        let ends = matches!(info.position, Position::Last | Position::Only);
+        if len > left || (ends && len != left) || (!ends && len >= left) {
+            return Err(Fault::Invalid(Check::PacketLength));
+        }
+        // The key is checked for the whole message first, so that a bad one writes nothing, and for every packet,
+        // since a region may be deregistered in between.
+        let check = if left == total { u64::from(total) } else { u64::from(len) };
+        let to = if check == 0 {
+            0
+        } else {
+            dev.remote(self.config.pd, self.config.qpn, rkey, va, check, RemoteAccess::Write)
+                .map_err(Fault::Access)?
+        };
+        // WRITE with immediate consumes a receive, which has to be there before anything is written.
+        let receive = match inc.headers.imm {
+            None => None,
+            Some(_) => match self.take_receive(dev) {
+                Recv::Wqe(w) => Some(w),
+                Recv::Empty => return Err(Fault::NotReady),
+            },
+        };
+        if len > 0 {
+            if let Err(fault) = dev.store(to, &inc.payload, 0, len as usize) {
+                self.resp.spare = receive;
+                return Err(Fault::Access(fault));
+            }
+        }
+        self.resp.message = if ends {
+            Message::None
+        } else {
+            Message::Write { va: va.wrapping_add(u64::from(len)), rkey, left: left - len, total }
+        };
+        self.finish(inc, ends);
+        if let Some(receive) = receive {
+            let c = self.received(&receive, WcOpcode::RecvRdmaWithImm, total, inc);
+            dev.complete_recv(c);
+        }
+        Ok(())
+    }
+
+    /// RDMA READ: checked now, answered by and by.
+    pub(crate) fn execute_read<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>) -> Result<(), Fault> {
+        let Some(r) = inc.headers.reth else {
+            return Err(Fault::Invalid(Check::PacketLength));
+        };
+        if r.dma_len > 0 {
+            let len = u64::from(r.dma_len);
+            dev.remote(self.config.pd, self.config.qpn, r.rkey, r.va, len, RemoteAccess::Read)
+                .map_err(Fault::Access)?;
+        }
+        let psn = self.resp.expected;
+        self.resp.expected = psn + r.dma_len.div_ceil(self.mtu()).max(1);
+        self.resp.count_message();
+        self.push_read(psn, r.va, r.rkey, r.dma_len);
+        Ok(())
+    }
+
+    /// FETCH AND ADD, COMPARE AND SWAP.
+    pub(crate) fn execute_atomic<D: Device>(
+        &mut self,
+        dev: &mut D,
+        inc: &Incoming<'_>,
+        info: &OpcodeInfo,
+    ) -> Result<(), Fault> {
+        let Some(a) = inc.headers.atomic else {
+            return Err(Fault::Invalid(Check::PacketLength));
+        };
+        if a.va % 8 != 0 {
+            return Err(Fault::Invalid(Check::AtomicUnaligned));
+        }
+        let at = dev
+            .remote(self.config.pd, self.config.qpn, a.rkey, a.va, 8, RemoteAccess::Atomic)
+            .map_err(Fault::Access)?;
+        let op = if info.kind == Kind::CmpSwap {
+            AtomicOp::CmpSwap { compare: a.compare, swap: a.swap_add }
+        } else {
+            AtomicOp::FetchAdd(a.swap_add)
+        };
+        let original = dev.atomic(at, op).map_err(Fault::Access)?;
+        let psn = self.resp.expected;
+        self.resp.remember(psn, original);
+        self.resp.expected = psn.next();
+        self.resp.count_message();
+        self.resp.answers.push_back(Answer::Atomic { psn, original, msn: self.resp.msn });
+        Ok(())
+    }
+
+    pub(crate) fn push_read(&mut self, psn: Psn, va: u64, rkey: u32, left: u32) {
+        let msn = self.resp.msn;
+        self.resp.answers.push_back(Answer::Read { psn, va, rkey, left, first: true, msn });
+    }
+
+    /// A SEND or WRITE packet was executed.
+    fn finish(&mut self, inc: &Incoming<'_>, message_ends: bool) {
+        self.resp.expected = self.resp.expected + inc.npsn;
+        if message_ends {
+            self.resp.count_message();
+        }
+        if inc.headers.bth.ack_req {
+            let newest = self.resp.expected.prev();
+            self.resp.acknowledge(newest, Syndrome::ack(Syndrome::NO_CREDITS));
+        }
+    }
+
+    /// The completion of a receive.
+    pub(crate) fn received(
+        &self,
+        receive: &ReceiveWqe,
+        opcode: WcOpcode,
+        byte_len: u32,
+        inc: &Incoming<'_>,
+    ) -> Completion {
+        let mut c = Completion {
+            wr_id: receive.wr_id,
+            opcode,
+            byte_len,
+            qpn: self.config.qpn,
+            src_qp: glassnic_wire::Qpn::new(self.attr.dest_qp_num),
+            releases: 1,
+            solicited: inc.headers.bth.solicited,
+            ..Completion::default()
+        };
+        if let Some(imm) = inc.headers.imm {
+            c.imm = imm;
+            c.flags |= WcFlags::WITH_IMM;
+        }
+        c
+    }
+}
+
+/// Copies a payload into a receive, from byte `offset` of the receive on.
+pub(crate) fn scatter<D: Device>(
+    dev: &mut D,
+    pd: u32,
+    receive: &ReceiveWqe,
+    offset: u32,
+    payload: &Payload<'_>,
+) -> Result<(), KeyFault> {
+    let spans = gather(dev, pd, &receive.sges, offset, payload.len() as u32, true)?;
+    let mut at = 0;
+    for s in spans {
+        dev.store(s.addr, payload, at, s.len as usize)?;
+        at += s.len as usize;
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The responder: executes requests in PSN order, and answers.
+//!
+//! A request passes a line of checks (`checks.rs`), each of which either lets it on or names the fault; only
+//! then is memory touched (`execute.rs`). Answers wait in a queue and leave in PSN order (`answer.rs`).
+
+mod answer;
+mod checks;
+mod execute;
+
+pub(crate) use execute::scatter;
+
+use std::collections::VecDeque;
+
+use glassnic_wire::{Decoded, Psn, Syndrome};
+
+use crate::wqe::ReceiveWqe;
+
+/// A message whose last packet has not arrived.
+#[derive(Debug, Default)]
+pub(crate) enum Message {
+    /// None: a First or Only packet is expected.
+    #[default]
+    None,
+    /// A SEND, into this receive.
+    Send { receive: ReceiveWqe, received: u64 },
+    /// An RDMA WRITE.
+    Write { va: u64, rkey: u32, left: u32, total: u32 },
+    /// UC: the rest of a message of which a part was lost is ignored.
+    Discard,
+}
+
+/// An answer that waits for the link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// ACK or NAK.
+    Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
+    /// The old value that an atomic found.
+    Atomic { psn: Psn, original: u64, msn: u32 },
+    /// A READ: from `psn` on, `left` bytes at `va`; `first` until its first packet has left.
+    Read { psn: Psn, va: u64, rkey: u32, left: u32, first: bool, msn: u32 },
+}
+
+/// An executed atomic, kept to answer its duplicates (IBA 9.4.5: executed once).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavedAtomic {
+    pub psn: Psn,
+    pub original: u64,
+}
+
+/// State of the responder.
+#[derive(Debug, Default)]
+pub(crate) struct Responder {
+    /// The PSN that comes next.
+    pub expected: Psn,
+    /// Messages completed, 24 bits.
+    pub msn: u32,
+    pub message: Message,
+    /// A receive that was taken and not filled; it is the next to be used.
+    pub spare: Option<ReceiveWqe>,
+    /// The present gap, or the present lack of a receive, was reported; what follows is dropped silently.
+    pub nak_sent: bool,
+    pub answers: VecDeque<Answer>,
+    pub atomics: VecDeque<SavedAtomic>,
+    /// READs and atomics that may be answered at once (`max_dest_rd_atomic`).
+    pub depth: u8,
+}
+
+impl Responder {
+    pub(crate) fn set_depth(&mut self, depth: u8) {
+        self.depth = depth;
+        // Memory is taken here, so that packets take none: duplicates of READs may double the queue.
+        self.answers.reserve(usize::from(depth) * 2 + 4);
+        self.atomics.reserve(usize::from(depth) + 1);
+    }
+
+    /// Nothing more is executed. Answers that are due still leave: among them the NAK that says why.
+    pub(crate) fn enter_error(&mut self) {
+        self.nak_sent = true;
+    }
+
+    /// The receive that an unfinished SEND occupies.
+    pub(crate) fn take_current_receive(&mut self) -> Option<ReceiveWqe> {
+        match std::mem::take(&mut self.message) {
+            Message::Send { receive, .. } => Some(receive),
+            _ => None,
+        }
+    }
+
+    /// Forgets an unfinished message; its receive is used by the next one.
+    pub(crate) fn drop_partial(&mut self) {
+        if let Some(receive) = self.take_current_receive() {
+            self.spare = Some(receive);
+        }
+    }
+
+    /// Answers with data that are still due.
+    pub(crate) fn reads_due(&self) -> usize {
+        self.answers.iter().filter(|a| !matches!(a, Answer::Ack { .. })).count()
+    }
+
+    pub(crate) fn count_message(&mut self) {
+        self.msn = (self.msn + 1) & 0x00ff_ffff;
+    }
+
+    pub(crate) fn remember(&mut self, psn: Psn, original: u64) {
+        if self.atomics.len() >= usize::from(self.depth.max(1)) {
+            self.atomics.pop_front();
+        }
+        self.atomics.push_back(SavedAtomic { psn, original });
+    }
+
+    /// Queues an acknowledgement; one that waits already is widened (coalescing, IBA 9.7.5.1.3).
+    pub(crate) fn acknowledge(&mut self, psn: Psn, syndrome: Syndrome) {
+        let msn = self.msn;
+        if let Some(Answer::Ack { psn: p, syndrome: s, msn: m }) = self.answers.back_mut()
+            && matches!(s.decode(), Decoded::Ack { .. })
+        {
+            (*p, *s, *m) = (psn, syndrome, msn);
+            return;
+        }
+        self.answers.push_back(Answer::Ack { psn, syndrome, msn });
+    }
+}

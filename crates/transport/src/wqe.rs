@@ -1,0 +1,216 @@
+//! Work queue elements and completions, in the terms of `ibv_post_send(3)` and `ibv_poll_cq(3)`.
+
+use arrayvec::ArrayVec;
+use bitflags::bitflags;
+use glassnic_events::{WcOpcode, WcStatus, WrOpcode};
+use glassnic_wire::psn::{Psn, Qpn};
+
+use crate::attr::AddressVector;
+
+/// Most scatter/gather elements a work request may have on any QP of this device.
+pub const MAX_SGE: usize = 32;
+
+/// Longest message, in bytes (IBA: `max_msg_sz`).
+pub const MAX_MESSAGE: u64 = 1 << 31;
+
+/// What the engine asks of an opcode.
+pub(crate) trait Operation {
+    /// True for the requests that are answered with data and count against `max_rd_atomic`.
+    fn is_read_or_atomic(self) -> bool;
+    /// True for the two atomic operations.
+    fn is_atomic(self) -> bool;
+    /// The opcode its completion reports.
+    fn wc_opcode(self) -> WcOpcode;
+}
+
+impl Operation for WrOpcode {
+    fn is_read_or_atomic(self) -> bool {
+        matches!(self, Self::RdmaRead) || self.is_atomic()
+    }
+
+    fn is_atomic(self) -> bool {
+        matches!(self, Self::AtomicCmpAndSwp | Self::AtomicFetchAndAdd)
+    }
+
+    fn wc_opcode(self) -> WcOpcode {
+        match self {
+            Self::RdmaWrite | Self::RdmaWriteWithImm => WcOpcode::RdmaWrite,
+            Self::RdmaRead => WcOpcode::RdmaRead,
+            Self::AtomicCmpAndSwp => WcOpcode::CompSwap,
+            Self::AtomicFetchAndAdd => WcOpcode::FetchAdd,
+            Self::LocalInv => WcOpcode::LocalInv,
+            Self::BindMw => WcOpcode::BindMw,
+            _ => WcOpcode::Send,
+        }
+    }
+}
+
+bitflags! {
+    /// `ibv_send_flags`, with the values of `verbs.h`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct SendFlags: u32 {
+        /// Wait for all earlier reads and atomics.
+        const FENCE = 1 << 0;
+        /// Complete with a CQE although the QP does not signal all.
+        const SIGNALED = 1 << 1;
+        /// Raise a solicited event at the receiver.
+        const SOLICITED = 1 << 2;
+        /// The payload was copied into the work request.
+        const INLINE = 1 << 3;
+    }
+}
+
+bitflags! {
+    /// `ibv_wc_flags`, with the values of `verbs.h`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct WcFlags: u32 {
+        /// The first 40 bytes of the receive hold a GRH.
+        const GRH = 1 << 0;
+        /// `imm` holds immediate data.
+        const WITH_IMM = 1 << 1;
+        /// `imm` holds the key that was invalidated.
+        const WITH_INV = 1 << 3;
+    }
+}
+
+/// A scatter/gather element (`ibv_sge`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Sge {
+    /// Start, in the address space of the memory region.
+    pub addr: u64,
+    /// Length in bytes.
+    pub length: u32,
+    /// Local key of the memory region.
+    pub lkey: u32,
+}
+
+/// Where a UD work request goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UdDest {
+    /// The address handle's vector.
+    pub av: AddressVector,
+    /// Destination QP number.
+    pub qpn: Qpn,
+    /// Q_Key; with the top bit set, the QP's own is sent instead (IBA C10-15).
+    pub qkey: u32,
+}
+
+/// A send work request as it is posted.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest {
+    /// Given back in the completion.
+    pub wr_id: u64,
+    /// The operation.
+    pub opcode: WrOpcode,
+    /// Flags.
+    pub flags: SendFlags,
+    /// Immediate data (the 32-bit value whose big-endian form goes on the wire), or the key to invalidate.
+    pub imm: u32,
+    /// Remote address (WRITE, READ, atomics).
+    pub remote_addr: u64,
+    /// Remote key.
+    pub rkey: u32,
+    /// The value compared (COMPARE AND SWAP) or added (FETCH AND ADD).
+    pub compare_add: u64,
+    /// The value stored by COMPARE AND SWAP.
+    pub swap: u64,
+    /// Destination of a UD send.
+    pub ud: UdDest,
+}
+
+impl Default for SendRequest {
+    fn default() -> Self {
+        Self {
+            wr_id: 0,
+            opcode: WrOpcode::Send,
+            flags: SendFlags::empty(),
+            imm: 0,
+            remote_addr: 0,
+            rkey: 0,
+            compare_add: 0,
+            swap: 0,
+            ud: UdDest::default(),
+        }
+    }
+}
+
+/// A send work queue element: the request, and what the device noted on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendWqe {
+    /// What was posted.
+    pub req: SendRequest,
+    /// Total payload in bytes.
+    pub length: u32,
+    /// Elements used of this slot's scatter/gather list.
+    pub num_sge: u8,
+    /// First PSN, once assigned.
+    pub(crate) first_psn: Psn,
+    /// PSNs it takes, once assigned.
+    pub(crate) npsn: u32,
+    /// READ: the next response expected.
+    pub(crate) response_psn: Psn,
+    /// READ and atomics: all of the answer has arrived.
+    pub(crate) done: bool,
+}
+
+/// A receive taken from a receive queue.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiveWqe {
+    /// Given back in the completion.
+    pub wr_id: u64,
+    /// Where the message goes.
+    pub sges: ArrayVec<Sge, MAX_SGE>,
+}
+
+impl ReceiveWqe {
+    /// Bytes it can hold.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.sges.iter().map(|s| u64::from(s.length)).sum()
+    }
+}
+
+/// A completion queue entry, before the device adds what it knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// Of the work request.
+    pub wr_id: u64,
+    /// How it ended.
+    pub status: WcStatus,
+    /// What it was. Valid only on success, as on hardware.
+    pub opcode: WcOpcode,
+    /// Bytes received, or read.
+    pub byte_len: u32,
+    /// Immediate data or invalidated key.
+    pub imm: u32,
+    /// Flags.
+    pub flags: WcFlags,
+    /// The local QP.
+    pub qpn: Qpn,
+    /// UD: the sender's QP.
+    pub src_qp: Qpn,
+    /// Slots of its work queue that become free when this is polled.
+    pub releases: u32,
+    /// The peer set the solicited bit.
+    pub solicited: bool,
+    /// Our own detail on a failure (`ibv_wc.vendor_err`).
+    pub vendor_err: u32,
+}
+
+impl Default for Completion {
+    fn default() -> Self {
+        Self {
+            wr_id: 0,
+            status: WcStatus::Success,
+            opcode: WcOpcode::Send,
+            byte_len: 0,
+            imm: 0,
+            flags: WcFlags::empty(),
+            qpn: Qpn::default(),
+            src_qp: Qpn::default(),
+            releases: 0,
+            solicited: false,
+            vendor_err: 0,
+        }
+    }
+}
