@@ -1,0 +1,9 @@
+//! Makes the version nodes and the trampolines of `symbols.txt`, and tells the linker the name of the library.
+
+#[path = "build/table.rs"]
+mod table;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=build/table.rs");
+    table::build("libibverbs.so.1")
+}

@@ -1,0 +1,207 @@
+//! The tables of operations that C calls without asking first.
+//!
+//! The inline functions of `verbs.h` do not check these slots for null, so every one of them is filled, and what GlassNIC does not
+//! implement is refused. Slots of `verbs_context` are checked (but `close_xrcd`), so there null says the same.
+
+#![cfg_attr(not(test), expect(dead_code, reason = "contexts come with the verbs behind them"))]
+
+use crate::layout::describe::CStruct;
+use crate::layout::*;
+use crate::unsupported;
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr;
+
+/// Functions that refuse: each says its name, takes its arguments and gives one answer.
+macro_rules! refused {
+    ($(fn $name:ident($($ty:ty),*) $(-> $ret:ty = $value:expr)?;)*) => {$(
+        unsafe extern "C" fn $name($(_: $ty),*) $(-> $ret)? {
+            unsupported::code(stringify!($name));
+            $($value)?
+        }
+    )*};
+}
+
+refused! {
+    fn obsolete() -> *mut c_void = ptr::null_mut();
+    fn alloc_mw(*mut ibv_pd, ibv_mw_type) -> *mut ibv_mw = ptr::null_mut();
+    fn bind_mw(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int = libc::EOPNOTSUPP;
+    fn dealloc_mw(*mut ibv_mw) -> c_int = libc::EOPNOTSUPP;
+    fn poll_cq(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int = -libc::EOPNOTSUPP;
+    fn req_notify_cq(*mut ibv_cq, c_int) -> c_int = libc::EOPNOTSUPP;
+    fn post_srq_recv(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EOPNOTSUPP;
+    fn post_send(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int = libc::EOPNOTSUPP;
+    fn post_recv(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EOPNOTSUPP;
+    fn close_xrcd(*mut ibv_xrcd) -> c_int = libc::EOPNOTSUPP;
+
+    fn start_poll(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int = libc::EOPNOTSUPP;
+    fn next_poll(*mut ibv_cq_ex) -> c_int = libc::EOPNOTSUPP;
+    fn end_poll(*mut ibv_cq_ex);
+    fn read_u32(*mut ibv_cq_ex) -> u32 = 0;
+    fn read_u8(*mut ibv_cq_ex) -> u8 = 0;
+    fn read_u16(*mut ibv_cq_ex) -> u16 = 0;
+    fn read_u64(*mut ibv_cq_ex) -> u64 = 0;
+    fn read_tm_info(*mut ibv_cq_ex, *mut ibv_wc_tm_info);
+
+    fn wr_atomic_cmp_swp(*mut ibv_qp_ex, u32, u64, u64, u64);
+    fn wr_atomic_fetch_add(*mut ibv_qp_ex, u32, u64, u64);
+    fn wr_bind_mw(*mut ibv_qp_ex, *mut ibv_mw, u32, *const ibv_mw_bind_info);
+    fn wr_u32(*mut ibv_qp_ex, u32);
+    fn wr_rdma(*mut ibv_qp_ex, u32, u64);
+    fn wr_rdma_write_imm(*mut ibv_qp_ex, u32, u64, u32);
+    fn wr_plain(*mut ibv_qp_ex);
+    fn wr_send_tso(*mut ibv_qp_ex, *mut c_void, u16, u16);
+    fn wr_set_ud_addr(*mut ibv_qp_ex, *mut ibv_ah, u32, u32);
+    fn wr_set_inline_data(*mut ibv_qp_ex, *mut c_void, usize);
+    fn wr_set_inline_data_list(*mut ibv_qp_ex, usize, *const ibv_data_buf);
+    fn wr_set_sge(*mut ibv_qp_ex, u32, u64, u32);
+    fn wr_set_sge_list(*mut ibv_qp_ex, usize, *const ibv_sge);
+    fn wr_complete(*mut ibv_qp_ex) -> c_int = libc::EOPNOTSUPP;
+    fn wr_atomic_write(*mut ibv_qp_ex, u32, u64, *const c_void);
+    fn wr_flush(*mut ibv_qp_ex, u32, u64, usize, u8, u8);
+}
+
+/// The operations of a context.
+const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
+    _compat_query_device: Some(obsolete),
+    _compat_query_port: Some(obsolete),
+    _compat_alloc_pd: Some(obsolete),
+    _compat_dealloc_pd: Some(obsolete),
+    _compat_reg_mr: Some(obsolete),
+    _compat_rereg_mr: Some(obsolete),
+    _compat_dereg_mr: Some(obsolete),
+    alloc_mw: Some(alloc_mw),
+    bind_mw: Some(bind_mw),
+    dealloc_mw: Some(dealloc_mw),
+    _compat_create_cq: Some(obsolete),
+    poll_cq: Some(poll_cq),
+    req_notify_cq: Some(req_notify_cq),
+    _compat_cq_event: Some(obsolete),
+    _compat_resize_cq: Some(obsolete),
+    _compat_destroy_cq: Some(obsolete),
+    _compat_create_srq: Some(obsolete),
+    _compat_modify_srq: Some(obsolete),
+    _compat_query_srq: Some(obsolete),
+    _compat_destroy_srq: Some(obsolete),
+    post_srq_recv: Some(post_srq_recv),
+    _compat_create_qp: Some(obsolete),
+    _compat_query_qp: Some(obsolete),
+    _compat_modify_qp: Some(obsolete),
+    _compat_destroy_qp: Some(obsolete),
+    post_send: Some(post_send),
+    post_recv: Some(post_recv),
+    _compat_create_ah: Some(obsolete),
+    _compat_destroy_ah: Some(obsolete),
+    _compat_attach_mcast: Some(obsolete),
+    _compat_detach_mcast: Some(obsolete),
+    _compat_async_event: Some(obsolete),
+};
+
+/// A context without a device and descriptors.
+pub(crate) const CONTEXT: verbs_context = verbs_context {
+    close_xrcd: Some(close_xrcd),
+    sz: size_of::<verbs_context>(),
+    context: ibv_context {
+        ops: CONTEXT_OPS,
+        cmd_fd: -1,
+        async_fd: -1,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        abi_compat: ABI_IS_EXTENDED,
+        ..ibv_context::ZERO
+    },
+    ..verbs_context::ZERO
+};
+
+/// A CQ with every function of the extended polling interface.
+pub(crate) const CQ: ibv_cq_ex = ibv_cq_ex {
+    mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+    cond: libc::PTHREAD_COND_INITIALIZER,
+    start_poll: Some(start_poll),
+    next_poll: Some(next_poll),
+    end_poll: Some(end_poll),
+    read_opcode: Some(read_u32),
+    read_vendor_err: Some(read_u32),
+    read_byte_len: Some(read_u32),
+    read_imm_data: Some(read_u32),
+    read_qp_num: Some(read_u32),
+    read_src_qp: Some(read_u32),
+    read_wc_flags: Some(read_u32),
+    read_slid: Some(read_u32),
+    read_sl: Some(read_u8),
+    read_dlid_path_bits: Some(read_u8),
+    read_completion_ts: Some(read_u64),
+    read_cvlan: Some(read_u16),
+    read_flow_tag: Some(read_u32),
+    read_tm_info: Some(read_tm_info),
+    read_completion_wallclock_ns: Some(read_u64),
+    ..ibv_cq_ex::ZERO
+};
+
+/// A QP with every function of the extended posting interface.
+pub(crate) const QP: verbs_qp = verbs_qp {
+    qp_ex: ibv_qp_ex {
+        qp_base: ibv_qp {
+            mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+            cond: libc::PTHREAD_COND_INITIALIZER,
+            ..ibv_qp::ZERO
+        },
+        wr_atomic_cmp_swp: Some(wr_atomic_cmp_swp),
+        wr_atomic_fetch_add: Some(wr_atomic_fetch_add),
+        wr_bind_mw: Some(wr_bind_mw),
+        wr_local_inv: Some(wr_u32),
+        wr_rdma_read: Some(wr_rdma),
+        wr_rdma_write: Some(wr_rdma),
+        wr_rdma_write_imm: Some(wr_rdma_write_imm),
+        wr_send: Some(wr_plain),
+        wr_send_imm: Some(wr_u32),
+        wr_send_inv: Some(wr_u32),
+        wr_send_tso: Some(wr_send_tso),
+        wr_set_ud_addr: Some(wr_set_ud_addr),
+        wr_set_xrc_srqn: Some(wr_u32),
+        wr_set_inline_data: Some(wr_set_inline_data),
+        wr_set_inline_data_list: Some(wr_set_inline_data_list),
+        wr_set_sge: Some(wr_set_sge),
+        wr_set_sge_list: Some(wr_set_sge_list),
+        wr_start: Some(wr_plain),
+        wr_complete: Some(wr_complete),
+        wr_abort: Some(wr_plain),
+        wr_atomic_write: Some(wr_atomic_write),
+        wr_flush: Some(wr_flush),
+        ..ibv_qp_ex::ZERO
+    },
+    ..verbs_qp::ZERO
+};
+
+/// A slot's type, for the compiler to agree that `read_opcode` and friends return 32 bits.
+const _: () = assert!(size_of::<ibv_wc_opcode>() == size_of::<c_uint>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    /// The words of a table from `first` to before `last`, bytes.
+    fn empty_slots<T: CStruct>(table: &T, first: usize, last: usize) -> Vec<usize> {
+        // SAFETY: the range lies within the table and holds pointer-sized slots only.
+        let word = |offset: usize| unsafe { (&raw const *table).cast::<usize>().byte_add(offset).read() };
+        (first..last).step_by(size_of::<usize>()).filter(|offset| word(*offset) == 0).collect()
+    }
+
+    #[test]
+    fn no_slot_that_c_calls_blindly_is_null() {
+        let ops = CONTEXT.context.ops;
+        assert_eq!(empty_slots(&ops, 0, size_of::<ibv_context_ops>()), []);
+        assert_eq!(empty_slots(&CQ, offset_of!(ibv_cq_ex, start_poll), size_of::<ibv_cq_ex>()), []);
+        assert_eq!(
+            empty_slots(&QP.qp_ex, offset_of!(ibv_qp_ex, wr_atomic_cmp_swp), size_of::<ibv_qp_ex>()),
+            []
+        );
+        assert!(CONTEXT.close_xrcd.is_some());
+    }
+
+    #[test]
+    fn a_context_says_that_it_is_extended() {
+        assert_eq!(CONTEXT.context.abi_compat.addr(), usize::MAX);
+        assert_eq!(CONTEXT.sz, 696);
+        assert_eq!(offset_of!(verbs_context, context) - offset_of!(verbs_context, sz), size_of::<usize>());
+    }
+}

@@ -1,0 +1,272 @@
+//! Objects that C holds pointers to: which of them live, and what stands behind each.
+//!
+//! C sees a struct of `verbs.h`; behind it, in the same block of memory, lies a tag and the Rust object. Blocks come from a store of
+//! their type and never go back to the allocator, so the tag of a destroyed object can be read for ever: a program that uses a
+//! destroyed QP gets `EINVAL`, where a freed block would give it a crash or another object. A block waits for [`QUARANTINE`]
+//! others before it serves again.
+
+#![cfg_attr(not(test), expect(dead_code, reason = "objects come with the verbs behind them"))]
+
+use crate::answer::Errno;
+use crate::layout::describe::CStruct;
+use core::cell::UnsafeCell;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many destroyed objects of a type are kept apart from use.
+const QUARANTINE: usize = 64;
+
+/// A Rust object that C knows by a pointer.
+pub(crate) trait Object: Send + Sync + Sized + 'static {
+    /// The struct that lies in front of the object.
+    type Public: CStruct;
+    /// The struct that C holds a pointer to: `Public` or a part of it.
+    type Seen;
+    /// The offset of `Seen` in `Public`, bytes.
+    const SEEN_AT: usize = 0;
+    /// A number that no other type has and that is unlikely in other memory.
+    const TAG: u64;
+
+    /// The store of this type.
+    fn store() -> &'static Store<Self>;
+}
+
+/// One block.
+#[repr(C)]
+struct Block<T: Object> {
+    /// Read and written by C, too.
+    public: UnsafeCell<T::Public>,
+    /// [`Object::TAG`] while the object lives, else zero.
+    tag: AtomicU64,
+    /// Written under the store's lock only, while `tag` is zero.
+    inner: UnsafeCell<Option<Arc<T>>>,
+}
+
+/// The objects of one type.
+pub(crate) struct Store<T: Object> {
+    blocks: Mutex<Blocks>,
+    holds: PhantomData<T>,
+}
+
+struct Blocks {
+    /// The address of every block there ever was.
+    known: BTreeSet<usize>,
+    /// Blocks without an object, longest dead first.
+    free: VecDeque<usize>,
+}
+
+impl<T: Object> Store<T> {
+    /// An empty store.
+    pub(crate) const fn new() -> Self {
+        Self {
+            blocks: Mutex::new(Blocks { known: BTreeSet::new(), free: VecDeque::new() }),
+            holds: PhantomData,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Blocks> {
+        // Nothing that runs under the lock leaves the sets half changed.
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives an object to C.
+    pub(crate) fn insert(&self, public: T::Public, object: Arc<T>) -> *mut T::Seen {
+        let mut blocks = self.lock();
+        let reused = if blocks.free.len() > QUARANTINE { blocks.free.pop_front() } else { None };
+        let block: *mut Block<T> = match reused {
+            Some(address) => core::ptr::with_exposed_provenance_mut(address),
+            None => {
+                let empty = Block {
+                    public: UnsafeCell::new(public),
+                    tag: AtomicU64::new(0),
+                    inner: UnsafeCell::new(None),
+                };
+                let block = Box::into_raw(Box::new(empty));
+                blocks.known.insert(block.expose_provenance());
+                block
+            }
+        };
+        // SAFETY: a block of this store, without an object, and under the lock: nobody else reads or writes it.
+        unsafe {
+            (*block).public.get().write(public);
+            (*block).inner.get().write(Some(object));
+            (*block).tag.store(T::TAG, Ordering::Release);
+        }
+        seen(block)
+    }
+
+    /// The object behind a pointer from C.
+    ///
+    /// # Errors
+    /// `EINVAL` for a pointer that is null, not one of this type's, or of a destroyed object.
+    pub(crate) fn get(&self, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+        let blocks = self.lock();
+        let block = Self::known(&blocks, seen)?;
+        // SAFETY: a block of this store, and under the lock nobody changes `inner`.
+        unsafe { (*(*block).inner.get()).clone() }.ok_or(Errno::EINVAL)
+    }
+
+    /// Takes an object back from C. What C still holds a pointer to answers `EINVAL` from now on.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub(crate) fn remove(&self, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+        let mut blocks = self.lock();
+        let block = Self::known(&blocks, seen)?;
+        // SAFETY: a block of this store, under the lock.
+        let object = unsafe {
+            (*block).tag.store(0, Ordering::Release);
+            (*(*block).inner.get()).take()
+        };
+        let object = object.ok_or(Errno::EINVAL)?;
+        blocks.free.push_back(block.addr());
+        Ok(object)
+    }
+
+    /// The struct of a pointer from C, to be read and written field by field.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub(crate) fn public(&self, seen: *mut T::Seen) -> Result<*mut T::Public, Errno> {
+        let blocks = self.lock();
+        let block = Self::known(&blocks, seen)?;
+        // SAFETY: a block of this store; only the address of a field is taken.
+        Ok(unsafe { (*block).public.get() })
+    }
+
+    fn known(blocks: &Blocks, seen: *mut T::Seen) -> Result<*mut Block<T>, Errno> {
+        let address = seen.addr().wrapping_sub(T::SEEN_AT);
+        if blocks.known.contains(&address) {
+            Ok(core::ptr::with_exposed_provenance_mut(address))
+        } else {
+            Err(Errno::EINVAL)
+        }
+    }
+}
+
+fn seen<T: Object>(block: *mut Block<T>) -> *mut T::Seen {
+    block.wrapping_byte_add(T::SEEN_AT).cast()
+}
+
+/// The object behind a pointer from C, on the data path: no lock, only a look at the tag.
+///
+/// # Safety
+/// `seen` is null or was once returned by [`Store::insert`] for this type, and no other thread destroys the object at the same time.
+pub(crate) unsafe fn live<'a, T: Object>(seen: *mut T::Seen) -> Option<&'a T> {
+    if seen.is_null() {
+        return None;
+    }
+    let block: *mut Block<T> = seen.wrapping_byte_sub(T::SEEN_AT).cast();
+    // SAFETY: blocks are never freed, so the tag can be read; while it is set, the object is there and nobody changes it.
+    unsafe {
+        if (*block).tag.load(Ordering::Acquire) != T::TAG {
+            return None;
+        }
+        (*(*block).inner.get()).as_deref()
+    }
+}
+
+// SAFETY: what the blocks hold is `Send + Sync`, and the store changes them under its lock.
+unsafe impl<T: Object> Sync for Store<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ibv_context, ibv_pd, verbs_context};
+
+    struct Domain(u32);
+
+    impl Object for Domain {
+        type Public = ibv_pd;
+        type Seen = ibv_pd;
+        const TAG: u64 = 0x6764_5f64_6f6d_6169;
+        fn store() -> &'static Store<Self> {
+            static STORE: Store<Domain> = Store::new();
+            &STORE
+        }
+    }
+
+    struct Opened;
+
+    impl Object for Opened {
+        type Public = verbs_context;
+        type Seen = ibv_context;
+        const SEEN_AT: usize = core::mem::offset_of!(verbs_context, context);
+        const TAG: u64 = 0x6764_5f6f_7065_6e65;
+        fn store() -> &'static Store<Self> {
+            static STORE: Store<Opened> = Store::new();
+            &STORE
+        }
+    }
+
+    #[test]
+    fn an_object_is_found_until_it_is_destroyed() {
+        let store = Domain::store();
+        let pd = store.insert(ibv_pd { handle: 7, ..ibv_pd::ZERO }, Arc::new(Domain(7)));
+        // SAFETY: a pointer from the store.
+        unsafe {
+            assert_eq!((*pd).handle, 7);
+            assert_eq!(live::<Domain>(pd).map(|domain| domain.0), Some(7));
+        }
+        assert_eq!(store.get(pd).map(|domain| domain.0), Ok(7));
+        assert_eq!(store.remove(pd).map(|domain| domain.0), Ok(7));
+        assert_eq!(store.get(pd).err(), Some(Errno::EINVAL));
+        assert_eq!(store.remove(pd).err(), Some(Errno::EINVAL), "destroyed twice");
+        // SAFETY: a pointer that was from the store.
+        assert!(unsafe { live::<Domain>(pd) }.is_none());
+    }
+
+    #[test]
+    fn a_pointer_that_is_not_ours_is_refused_without_a_look_at_its_memory() {
+        let store = Domain::store();
+        assert_eq!(store.get(core::ptr::null_mut()).err(), Some(Errno::EINVAL));
+        assert_eq!(store.get(core::ptr::without_provenance_mut(8)).err(), Some(Errno::EINVAL));
+        let pd = store.insert(ibv_pd::ZERO, Arc::new(Domain(1)));
+        assert_eq!(store.get(pd.wrapping_byte_add(8)).err(), Some(Errno::EINVAL));
+        let _ = store.remove(pd);
+    }
+
+    #[test]
+    fn a_destroyed_object_is_not_soon_another_one() {
+        let store = Domain::store();
+        let first = store.insert(ibv_pd::ZERO, Arc::new(Domain(0)));
+        let _ = store.remove(first);
+        for n in 0..QUARANTINE as u32 / 2 {
+            let pd = store.insert(ibv_pd::ZERO, Arc::new(Domain(n)));
+            assert_ne!(pd, first);
+            let _ = store.remove(pd);
+        }
+    }
+
+    #[test]
+    fn c_may_see_the_end_of_a_struct() {
+        let public = verbs_context { sz: 696, ..verbs_context::ZERO };
+        let context = Opened::store().insert(public, Arc::new(Opened));
+        // SAFETY: `sz` lies right before the context in the same block.
+        assert_eq!(unsafe { *context.cast::<usize>().sub(1) }, 696);
+        assert!(Opened::store().get(context).is_ok());
+        assert!(
+            Opened::store()
+                .public(context)
+                .is_ok_and(|public| public.addr() == context.addr() - Opened::SEEN_AT)
+        );
+        let _ = Opened::store().remove(context);
+    }
+
+    #[test]
+    fn many_threads_make_and_destroy() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for n in 0..500 {
+                        let pd = Domain::store().insert(ibv_pd::ZERO, Arc::new(Domain(n)));
+                        assert_eq!(Domain::store().get(pd).map(|domain| domain.0), Ok(n));
+                        assert!(Domain::store().remove(pd).is_ok());
+                    }
+                });
+            }
+        });
+    }
+}

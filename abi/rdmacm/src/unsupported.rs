@@ -1,0 +1,40 @@
+//! Calls that are not implemented: each form of saying so.
+//!
+//! With `GLASSNIC_EXPLAIN=1` in the environment the name of the call goes to standard error.
+
+use core::ffi::{c_int, c_void};
+
+fn refuse(name: &str) {
+    if std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1") {
+        eprintln!("glassnic: {name} is not implemented; the program gets EOPNOTSUPP");
+    }
+    // SAFETY: glibc returns the address of this thread's errno, valid for the life of the thread.
+    unsafe { *libc::__errno_location() = libc::EOPNOTSUPP }
+}
+
+/// A call that returns an int.
+pub(crate) fn minus_one(name: &str) -> c_int {
+    refuse(name);
+    -1
+}
+
+/// A call that returns a length or a file offset.
+pub(crate) fn minus_one_wide(name: &str) -> isize {
+    refuse(name);
+    -1
+}
+
+/// A call that returns a pointer.
+pub(crate) fn null(name: &str) -> *mut c_void {
+    refuse(name);
+    core::ptr::null_mut()
+}
+
+/// A call that returns a number of which 0 means none.
+pub(crate) fn zero(name: &str) -> u64 {
+    refuse(name);
+    0
+}
+
+/// A call that returns nothing.
+pub(crate) fn quiet(_name: &str) {}
