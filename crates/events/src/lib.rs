@@ -1,7 +1,7 @@
 //! What can happen? The one vocabulary that every room of GlassNIC speaks.
 //!
 //! Plain data and nothing else: no clock, no queue, no I/O. The engine says *what* happened or *which rule* was
-//! broken, with the numbers; [`errno`] turns a broken rule into the number a C program sees, and
+//! broken, with the numbers; [`errno()`] turns a broken rule into the number a C program sees, and
 //! `glassnic-explain` turns it into words. Everything here is `Copy`, allocates nothing, and (where it has to
 //! outlive its process) packs into a few machine words.
 //!

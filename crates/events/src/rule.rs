@@ -1,7 +1,7 @@
 //! What was refused and why, as data.
 //!
 //! A [`Rule`] names one thing that a call got wrong, with the value offered and what would be right. It is the
-//! only source of a refusal's errno ([`crate::errno`]), text and JSON. It packs into [`REFUSAL_WORDS`] words, so
+//! only source of a refusal's errno ([`crate::errno()`]), text and JSON. It packs into [`REFUSAL_WORDS`] words, so
 //! that a record in shared memory can keep it after its process is gone.
 
 use core::fmt;
@@ -175,10 +175,11 @@ macro_rules! rules {
 }
 
 rules! {
-    /// One rule of verbs, broken. Which errno it gives is decided in [`crate::errno`].
+    /// One rule of verbs, broken. Which errno it gives is decided in [`crate::errno()`].
     ///
     /// Numbers are in the unit of the field named: bytes for lengths and MTUs, requests for queues, entries for tables.
-    #[non_exhaustive]
+    ///
+    /// Exhaustive on purpose: a new rule does not compile before it has an errno and an explanation.
     pub enum Rule {
         // Values.
 

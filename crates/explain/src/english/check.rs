@@ -1,0 +1,73 @@
+//! A sentence for each check that can be the first cause of a queue pair's error.
+
+use glassnic_events::{Check, FirstCause};
+
+use crate::Said;
+
+/// What failed, which request it was, and what to do about it.
+pub(crate) fn say(cause: &FirstCause) -> Said {
+    let FirstCause { wr_id, psn, status, check } = *cause;
+    let request = wr_id.map_or_else(String::new, |wr_id| format!("request wr_id={wr_id:#x}: "));
+    let place = psn.map_or_else(String::new, |psn| format!(" at PSN {psn:#x}"));
+    Said { what: format!("{request}{check}{place} ({status})"), remedy: remedy(check).to_string() }
+}
+
+fn remedy(check: Check) -> &'static str {
+    match check {
+        Check::None => "nothing is to be done",
+        Check::LkeyUnknown => {
+            "use the lkey of a registered region, and deregister it only after the completion"
+        }
+        Check::LkeyPd | Check::RkeyPd => {
+            "register the memory and create the queue pair in one protection domain"
+        }
+        Check::LkeyBounds => "check sge.addr and sge.length against the region",
+        Check::LkeyAccess => "register the memory with IBV_ACCESS_LOCAL_WRITE",
+        Check::MemoryGone => "keep the memory mapped until the request has completed",
+        Check::RkeyUnknown => {
+            "send the peer's rkey (not its lkey), and deregister the region only after the last access"
+        }
+        Check::RkeyBounds => "check remote_addr and length against the peer's region",
+        Check::RkeyAccess => {
+            "register the peer's memory with IBV_ACCESS_REMOTE_READ, _WRITE or _ATOMIC, as the operation needs"
+        }
+        Check::QpAccess => "give the responder's qp_access_flags the same remote rights as its memory region",
+        Check::MwOtherQp => "use a type 2 window only through the queue pair that bound it",
+        Check::MwUnbound => "bind the window before its rkey is used, and invalidate it after",
+        Check::AtomicUnaligned => "use an address that is a multiple of 8",
+        Check::InvalidateRefused => "invalidate only keys of type 2 windows that are bound",
+        Check::ReceiveTooSmall => "post receives as long as the longest message (on UD 40 bytes more)",
+        Check::NoReceive => "post receives before the peer sends; writes with immediate need one too",
+        Check::TooManyReads => {
+            "set the requester's max_rd_atomic to at most the responder's max_dest_rd_atomic"
+        }
+        Check::OpcodeSequence => {
+            "look for two queue pairs that send to this one, or for a PSN that was set anew"
+        }
+        Check::OpcodeUnsupported => "give both queue pairs the same type",
+        Check::PacketLength => "give both queue pairs the same path_mtu",
+        Check::MessageTooLong => "send it in pieces: at most max_msg_sz bytes, on UD at most the path MTU",
+        Check::SrqUnknown => "use the number that ibv_get_srq_num gave at the peer, while that SRQ exists",
+        Check::NoResources => "look at the responder: it ran out of memory or queue entries",
+        Check::RetryExhausted => {
+            "look at the peer: is its queue pair in RTR or RTS, is dest_qp_num its number, does rq_psn equal our \
+             sq_psn, is dgid its GID, does the path carry path_mtu?"
+        }
+        Check::RnrExhausted => "post receives at the peer earlier, or set rnr_retry=7 to wait without end",
+        Check::NakInvalidRequest | Check::NakRemoteAccess | Check::NakRemoteOperational => {
+            "look at the peer's first cause: it knows which check failed"
+        }
+        Check::BadResponse => "look for two queue pairs that answer for one, or for a PSN that was set anew",
+        Check::BadAh => "destroy the address handle only after the sends that use it, and keep to one PD",
+        Check::MwBind => "check that the region has IBV_ACCESS_MW_BIND and holds the whole window",
+        Check::NoPath => "check dgid and sgid_index: no link of this device leads there",
+        Check::BadOperation => {
+            "use an operation that this type of queue pair carries, with max_rd_atomic above 0"
+        }
+        Check::ModifiedToErr => "this is what the program asked for; flushed requests are no fault",
+        Check::CqOverrun => "create the CQ for all requests that can complete at once, or poll it more often",
+        Check::PeerGone => "look why the peer's process ended",
+        Check::DeviceFatal => "close the device and open it again",
+        Check::Flushed => "look for what came before it: a flush is never the cause",
+    }
+}
