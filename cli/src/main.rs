@@ -1,5 +1,6 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
+mod demo;
 mod libdir;
 mod man;
 mod run;
@@ -32,7 +33,8 @@ Environment:
   GLASSNIC_LINK     udp or shm: the only way packets may take
   GLASSNIC_PROFILE  limits and manners of the device
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
-  GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1";
+  GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
+  GLASSNIC_DIR      folder in which processes find each other";
 
 #[derive(Subcommand)]
 enum Task {
@@ -46,6 +48,8 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
+    /// Let two stock programs talk and show what they do
+    Demo,
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the man pages into a folder
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Task::Run { command } => return run::run(&command),
+        Task::Demo => demo::demo(),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Man { folder } => man::write(&folder),
     };
