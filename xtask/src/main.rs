@@ -48,6 +48,8 @@ enum Task {
     },
     /// Check that dependencies between the crates go one way
     Layers,
+    /// Check file lengths, left-overs, and where unsafe code and clocks stand
+    Tidy,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Task::Install { prefix } => install::run(&prefix),
         Task::Bench { args } => bench::run(&args),
         Task::Layers => layers::run(),
+        Task::Tidy => tidy::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
