@@ -36,7 +36,12 @@ pub(crate) fn demo() -> Result<(), String> {
     );
     let (lines, told) = channel();
     let mut server = start("server", &libraries, port, &[], &lines)?;
-    wait_listening(&mut server, port)?;
+    if let Err(why) = wait_listening(&mut server, port) {
+        drop(lines);
+        // What the server said before it ended is the best explanation.
+        told.iter().for_each(|line| println!("{line}"));
+        return Err(why);
+    }
     let mut client = start("client", &libraries, port, &["127.0.0.1"], &lines)?;
     drop(lines);
     let started = Instant::now();

@@ -31,7 +31,11 @@ pub(crate) fn run(prefix: &Path) -> Result<()> {
         link(runtime, &lib.join(development))?;
     }
     cargo::run(std::process::Command::new(bin.join("glassnic")).arg("man").arg(&man))?;
-    println!("installed below {}; try: {} devices", prefix.display(), bin.join("glassnic").display());
+    println!(
+        "installed below {}; try: {} run -- ibv_devinfo",
+        prefix.display(),
+        bin.join("glassnic").display()
+    );
     Ok(())
 }
 
