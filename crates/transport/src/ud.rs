@@ -4,11 +4,12 @@ use glassnic_events::{Cause, Check, DropReason, Event, FirstCause, QpState, WcOp
 use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, OpcodeInfo, Position, Service};
 use glassnic_wire::{Deth, Headers, ip};
 
+use crate::attr::Mtu;
 use crate::device::{Device, Incoming, Payload, Recv, Tx, TxPayload};
 use crate::qp::{Progress, Qp};
 use crate::queue::SendQueue;
 use crate::requester::{Stop, gather};
-use crate::responder::{Message, scatter};
+use crate::responder::{Fault, Message, scatter};
 use crate::wqe::{SendFlags, SendWqe, WcFlags};
 
 /// Bytes that a UD receive holds before the payload (IBA 11.4.1.2).
@@ -105,6 +106,10 @@ impl Qp {
         if deth.qkey != self.attr.qkey {
             return Err(DropReason::QkeyMismatch);
         }
+        // One packet, at most as long as the greatest MTU there is (the port's own was the link's affair).
+        if inc.npsn != 1 || inc.payload.len() as u64 > u64::from(Mtu::M4096.bytes()) {
+            return Err(DropReason::Malformed);
+        }
         let Recv::Wqe(receive) = self.take_receive(dev) else { return Err(DropReason::NoReceive) };
         let len = inc.payload.len() as u32;
         if u64::from(GRH_LEN) + u64::from(len) > receive.capacity() {
@@ -157,11 +162,15 @@ impl Qp {
         }
         self.resp.expected = psn;
         let npsn = inc.npsn;
-        if self.check_and_execute(dev, inc, info).is_err() {
+        if let Err(fault) = self.check_and_execute(dev, inc, info) {
+            let reason = match fault {
+                Fault::NotReady => DropReason::NoReceive,
+                _ => DropReason::ReceiveError,
+            };
             self.resp.drop_partial();
             self.resp.message = Message::Discard;
             self.resp.expected = psn + npsn;
-            self.dropped(dev, inc, DropReason::ReceiveError);
+            self.dropped(dev, inc, reason);
         }
     }
 }

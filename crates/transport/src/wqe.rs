@@ -14,21 +14,21 @@ pub const MAX_SGE: usize = 32;
 pub const MAX_MESSAGE: u64 = 1 << 31;
 
 /// What the engine asks of an opcode.
-pub(crate) trait Operation {
+pub(crate) trait Operation: Copy {
     /// True for the requests that are answered with data and count against `max_rd_atomic`.
-    fn is_read_or_atomic(self) -> bool;
+    fn is_read_or_atomic(&self) -> bool;
     /// True for the two atomic operations.
-    fn is_atomic(self) -> bool;
+    fn is_atomic(&self) -> bool;
     /// The opcode its completion reports.
     fn wc_opcode(self) -> WcOpcode;
 }
 
 impl Operation for WrOpcode {
-    fn is_read_or_atomic(self) -> bool {
+    fn is_read_or_atomic(&self) -> bool {
         matches!(self, Self::RdmaRead) || self.is_atomic()
     }
 
-    fn is_atomic(self) -> bool {
+    fn is_atomic(&self) -> bool {
         matches!(self, Self::AtomicCmpAndSwp | Self::AtomicFetchAndAdd)
     }
 

@@ -213,28 +213,30 @@ impl Qp {
         now: u64,
         budget: &mut u32,
     ) -> Progress {
-        if self.transmit_responses(dev, budget) == Progress::More {
+        let answered = self.transmit_responses(dev, budget);
+        self.flush(dev, sq);
+        if answered == Progress::More {
             return Progress::More;
         }
-        let progress = match self.state() {
-            QpState::Err => {
-                self.flush_send(dev, sq);
-                Progress::Idle
-            }
-            QpState::Sqe => {
-                self.flush_send(dev, sq);
-                Progress::Idle
-            }
-            QpState::Rts | QpState::Sqd => self.transmit_requests(dev, sq, now, budget),
-            _ => Progress::Idle,
-        };
+        if !matches!(self.state(), QpState::Rts | QpState::Sqd) {
+            return Progress::Idle;
+        }
+        let progress = self.transmit_requests(dev, sq, now, budget);
         if self.state() == QpState::Sqd {
             self.note_drained(dev, sq);
+        }
+        self.flush(dev, sq);
+        progress
+    }
+
+    /// In SQE and ERR: completes with a flush error what is posted.
+    fn flush<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue) {
+        if matches!(self.state(), QpState::Sqe | QpState::Err) {
+            self.flush_send(dev, sq);
         }
         if self.state() == QpState::Err && self.flush_recv {
             self.flush_receives(dev);
         }
-        progress
     }
 
     /// Acts on the clock.
@@ -250,6 +252,7 @@ impl Qp {
             return;
         }
         self.drained = true;
+        self.attr.sq_draining = false;
         if self.attr.en_sqd_async_notify {
             dev.raise(AsyncEventType::SqDrained);
         }
@@ -262,7 +265,7 @@ impl Qp {
         if from == QpState::Err {
             return;
         }
-        self.attr.qp_state = QpState::Err;
+        self.enter(QpState::Err);
         self.req.stop();
         self.flush_recv = true;
         self.resp.enter_error();
@@ -274,6 +277,13 @@ impl Qp {
             self.first_cause = Some(cause);
             dev.event(Event::FirstError { qpn: self.config.qpn.value(), cause });
         }
+    }
+
+    /// Sets the state, and what follows from it in a query.
+    pub(crate) fn enter(&mut self, state: QpState) {
+        self.attr.qp_state = state;
+        self.attr.cur_qp_state = state;
+        self.attr.sq_draining = state == QpState::Sqd && !self.drained;
     }
 
     /// Logs a packet that is not served.

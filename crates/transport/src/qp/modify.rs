@@ -36,13 +36,13 @@ impl Qp {
                 });
             }
         }
-        if to == QpState::Sqd {
+        if to == QpState::Sqd && from != QpState::Sqd {
             self.drained = false;
         }
         if to == QpState::Rts && from == QpState::Sqe {
             self.first_cause = None;
         }
-        self.attr.qp_state = to;
+        self.enter(to);
         if from != to {
             dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to, cause: Cause::Modify });
         }

@@ -1,7 +1,7 @@
 //! The receive queue, of one QP or shared.
 
 use super::{Credit, PostError};
-use crate::wqe::{ReceiveWqe, Sge};
+use crate::wqe::{MAX_SGE, ReceiveWqe, Sge};
 
 /// A ring of posted receives.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ impl RecvQueue {
     /// A queue of `depth` receives with at most `max_sge` elements each.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32) -> Self {
+        let max_sge = max_sge.min(MAX_SGE as u32);
         let ring = depth.max(1).next_power_of_two() as usize;
         Self {
             wr_ids: vec![(0, 0); ring].into(),

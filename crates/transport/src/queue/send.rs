@@ -1,7 +1,7 @@
 //! The send queue.
 
 use super::{Credit, PostError};
-use crate::wqe::{MAX_MESSAGE, SendFlags, SendRequest, SendWqe, Sge};
+use crate::wqe::{MAX_MESSAGE, MAX_SGE, SendFlags, SendRequest, SendWqe, Sge};
 
 /// A ring of send work queue elements with their scatter/gather lists and inline data.
 ///
@@ -29,6 +29,7 @@ impl SendQueue {
     /// inline data each.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32, max_inline: u32) -> Self {
+        let max_sge = max_sge.min(MAX_SGE as u32);
         let ring = depth.max(1).next_power_of_two() as usize;
         Self {
             slots: vec![SendWqe::default(); ring].into(),

@@ -4,8 +4,7 @@ use glassnic_events::{Cause, Check, Event, FirstCause, QpState, QpType, WcStatus
 use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
 use glassnic_wire::{Aeth, Decoded, NakCode, Psn};
 
-use super::WINDOW_PACKETS;
-use super::segment::{end_psn, gather};
+use super::segment::{end_psn, gather, window};
 use crate::device::{Device, Incoming, KeyFault, Payload};
 use crate::qp::Qp;
 use crate::queue::SendQueue;
@@ -85,13 +84,12 @@ impl Qp {
         while sq.head() != self.req.assigned {
             let w = *sq.wqe(sq.head());
             let awaits = w.req.opcode.is_read_or_atomic() && !w.done;
-            if awaits && end.is_after(w.first_psn) {
-                // An ACK inside a READ's range says only that the request arrived.
+            if awaits {
                 complete = !end.is_after(w.response_psn);
                 break;
             }
             if end.is_before(end_psn(&w)) {
-                if !awaits && end.is_after(self.req.una) {
+                if end.is_after(self.req.una) {
                     self.req.una = end;
                 }
                 break;
@@ -142,15 +140,16 @@ impl Qp {
         if psn != w.response_psn {
             return self.gap(dev, sq, now);
         }
-        let offset = psn.diff(w.first_psn).unsigned_abs() * self.mtu();
-        let rest = w.length - offset;
-        let len = rest.min(inc.npsn.saturating_mul(self.mtu()));
-        let ends = matches!(info.position, Position::Last | Position::Only);
-        let reaches = inc.npsn == end_psn(&w).diff(psn).unsigned_abs();
+        let done = psn.steps_from(w.first_psn);
+        let offset = done * self.mtu();
+        let len = (w.length - offset).min(inc.npsn.saturating_mul(self.mtu()));
         let next = psn + inc.npsn;
-        let piece = next.diff(w.first_psn).unsigned_abs() % WINDOW_PACKETS == 0;
-        let misplaced = if ends { !reaches && !piece } else { reaches };
-        if inc.payload.len() != len as usize || misplaced || inc.npsn == 0 {
+        let ends = matches!(info.position, Position::Last | Position::Only);
+        let reaches = inc.npsn == w.npsn - done;
+        // Each piece that was asked for has its own last packet, and nothing comes that was not asked for.
+        let piece = (done + inc.npsn).is_multiple_of(window(self.burst(dev)));
+        let misplaced = ends != (reaches || piece) || next.is_after(self.req.sent_end);
+        if inc.npsn > w.npsn - done || inc.payload.len() != len as usize || misplaced {
             return self.fail_head(dev, sq, WcStatus::BadRespErr, Check::BadResponse);
         }
         if let Err(f) = self.scatter_to(dev, sq, offset, len, &inc.payload) {
@@ -277,7 +276,7 @@ impl Qp {
         let first = self.send_failure(sq, stop.status, stop.check);
         self.complete_head(dev, sq, stop.status);
         let from = self.state();
-        self.attr.qp_state = QpState::Sqe;
+        self.enter(QpState::Sqe);
         self.note_first_cause(dev, first);
         let cause = Cause::RequesterError;
         dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to: QpState::Sqe, cause });
@@ -291,6 +290,11 @@ impl Qp {
             status,
             check,
         }
+    }
+
+    /// True if the failure that stopped the send queue has no predecessor left.
+    pub(crate) fn stop_is_due(&self, sq: &SendQueue) -> bool {
+        self.req.stop.is_some_and(|s| s.wqe == sq.head()) && !sq.is_idle()
     }
 
     /// Completes everything that is posted with a flush error.

@@ -33,7 +33,7 @@ impl Qp {
         now: u64,
         budget: &mut u32,
     ) -> Progress {
-        if self.config.qp_type == QpType::Ud {
+        if matches!(self.config.qp_type, QpType::Ud | QpType::Gsi) {
             return self.transmit_datagrams(dev, sq, budget);
         }
         loop {
@@ -42,6 +42,7 @@ impl Qp {
                 return Progress::Idle;
             }
             match self.next_step(dev, sq, now) {
+                Step::Wait if self.stop_is_due(sq) => continue,
                 Step::Wait => return Progress::Idle,
                 Step::Busy => return Progress::More,
                 Step::Send if *budget == 0 => return Progress::More,
@@ -63,12 +64,13 @@ impl Qp {
 
     /// Decides whether the element at the cursor may send a packet now.
     fn next_step<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) -> Step {
-        if self.req.rnr_until.is_some_and(|t| now < t) || self.req.stop.is_some() {
+        if self.req.rnr_until.is_some_and(|t| now < t) {
             return Step::Wait;
         }
         self.req.rnr_until = None;
         let index = self.req.cursor.wqe;
-        if index == sq.tail() {
+        // What stopped is never tried again; its predecessors may still have to be.
+        if index == sq.tail() || self.req.stop.is_some_and(|s| s.wqe == index) {
             return Step::Wait;
         }
         let fresh = index == self.req.assigned;
@@ -83,19 +85,24 @@ impl Qp {
             }
         }
         let wqe = sq.wqe(index);
-        if wqe.req.flags.contains(SendFlags::FENCE) && self.req.reads_out > 0 {
+        let starts = self.req.cursor.psn == wqe.first_psn;
+        if starts && wqe.req.flags.contains(SendFlags::FENCE) && self.req.reads_out > 0 {
             return Step::Wait;
         }
         if wqe.req.opcode.is_read_or_atomic() && self.req.reads_out >= u32::from(self.attr.max_rd_atomic) {
             return Step::Wait;
         }
         let in_flight = self.req.cursor.psn.diff(self.req.una).unsigned_abs();
-        let burst = dev.burst(&self.attr.ah, self.dest());
-        let window = if burst > 1 { PSN_LIMIT } else { WINDOW_PACKETS };
-        if in_flight >= window {
+        let burst = self.burst(dev);
+        if in_flight >= window(burst) {
             return Step::Wait;
         }
-        let bytes = wqe.length.min(burst.saturating_mul(self.mtu())) as usize;
+        let bytes = if wqe.req.opcode.is_read_or_atomic() {
+            0
+        } else {
+            let sent = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs() * self.mtu();
+            (wqe.length - sent).min(burst.saturating_mul(self.mtu())) as usize
+        };
         if !dev.room(&self.attr.ah, self.dest(), bytes) {
             return Step::Busy;
         }
@@ -115,10 +122,7 @@ impl Qp {
             dev.event(Event::FirstPost { qpn: self.config.qpn.value(), send: true, opcode });
         }
         let wqe = *sq.wqe(index);
-        if self.config.qp_type == QpType::Uc && (wqe.req.opcode.is_read_or_atomic()) {
-            return Err((WcStatus::LocQpOpErr, Check::BadOperation));
-        }
-        if wqe.req.opcode.is_read_or_atomic() && self.attr.max_rd_atomic == 0 {
+        if !self.can_carry_out(&wqe) {
             return Err((WcStatus::LocQpOpErr, Check::BadOperation));
         }
         if wqe.req.opcode.is_atomic() && wqe.length != 8 {
@@ -136,6 +140,21 @@ impl Qp {
         self.req.cursor.psn = first;
         self.req.assigned = index.wrapping_add(1);
         Ok(())
+    }
+
+    /// The service has the operation (IBA table 35), and the QP may have it outstanding.
+    fn can_carry_out(&self, wqe: &SendWqe) -> bool {
+        match wqe.req.opcode {
+            WrOpcode::Send | WrOpcode::SendWithImm | WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => true,
+            WrOpcode::SendWithInv => self.config.qp_type == QpType::Rc,
+            // The answer has to land in memory, so it cannot be inline.
+            o if o.is_read_or_atomic() => {
+                self.config.qp_type == QpType::Rc
+                    && self.attr.max_rd_atomic > 0
+                    && !wqe.req.flags.contains(SendFlags::INLINE)
+            }
+            _ => false,
+        }
     }
 
     /// Checks every scatter/gather element of a request before its first packet leaves.
@@ -162,7 +181,7 @@ impl Qp {
         let done = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs();
         let offset = done * mtu;
         let left = wqe.npsn - done;
-        let npsn = left.min(dev.burst(&self.attr.ah, self.dest()));
+        let npsn = left.min(self.burst(dev));
         let len = (wqe.length - offset).min(npsn.saturating_mul(mtu));
         let (first, last) = (done == 0, npsn == left);
         let opcode = data_opcode(self.service(), wqe.req.opcode, first, last);
@@ -186,18 +205,15 @@ impl Qp {
 
     /// READ: asks for what has not come yet. One packet, many PSNs of answers.
     ///
-    /// Where answers are datagrams, nobody paces them but us: a long READ is asked for in pieces of a window,
-    /// each a request of its own to the responder.
+    /// Nobody paces the answers but us: a long READ is asked for in pieces of a window, each a request of its own
+    /// to the responder.
     fn send_read<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
         let mtu = self.mtu();
         let done = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs();
         let offset = done * mtu;
         let left = wqe.npsn - done;
-        let npsn = if dev.burst(&self.attr.ah, self.dest()) > 1 {
-            left
-        } else {
-            left.min(WINDOW_PACKETS - done % WINDOW_PACKETS)
-        };
+        let piece = window(self.burst(dev));
+        let npsn = left.min(piece - done % piece);
         let mut h = Headers::new(Opcode::RC_RDMA_READ_REQUEST, self.dest(), self.req.cursor.psn);
         h.reth = Some(Reth {
             va: wqe.req.remote_addr.wrapping_add(u64::from(offset)),
@@ -255,6 +271,11 @@ impl Qp {
         dev.transmit(&Tx { path: &self.attr.ah, headers, npsn, payload });
     }
 
+    /// How many packets one descriptor to the peer may stand for.
+    pub(crate) fn burst<D: Device>(&self, dev: &D) -> u32 {
+        dev.burst(&self.attr.ah, self.dest()).clamp(1, PSN_LIMIT)
+    }
+
     pub(crate) fn dest(&self) -> glassnic_wire::Qpn {
         glassnic_wire::Qpn::new(self.attr.dest_qp_num)
     }
@@ -283,6 +304,11 @@ impl Qp {
     }
 }
 
+/// Packets that may be in flight where one descriptor stands for `burst` of them. READs are cut at its multiples.
+pub(crate) const fn window(burst: u32) -> u32 {
+    if burst > 1 { PSN_LIMIT } else { WINDOW_PACKETS }
+}
+
 /// The packet opcode of a part of a message, from the one table.
 fn data_opcode(service: Service, op: WrOpcode, first: bool, last: bool) -> Opcode {
     let (kind, mut extra) = match op {
@@ -301,7 +327,7 @@ fn data_opcode(service: Service, op: WrOpcode, first: bool, last: bool) -> Opcod
     if !last {
         extra = HeaderSet::empty();
     }
-    // Every combination that can be posted is in the table: SEND with invalidate is refused on UC at post.
+    // Every combination is in the table but SEND with invalidate on UC, which `can_carry_out` refuses.
     Opcode::find(service, kind, position, extra).unwrap_or(Opcode::RC_SEND_ONLY)
 }
 

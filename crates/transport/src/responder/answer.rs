@@ -1,10 +1,11 @@
 //! Answers leave in PSN order, as the link has room.
 
 use glassnic_wire::opcode::Opcode;
-use glassnic_wire::{Aeth, AtomicAckEth, Headers, NakCode, Psn, Syndrome};
+use glassnic_wire::{Aeth, AtomicAckEth, Headers, Psn, Syndrome};
 
 use super::Answer;
-use crate::device::{Device, RemoteAccess, Span, TxPayload};
+use super::checks::Fault;
+use crate::device::{Device, KeyFault, RemoteAccess, Span, TxPayload};
 use crate::qp::{Progress, Qp};
 
 impl Qp {
@@ -14,7 +15,7 @@ impl Qp {
             if *budget == 0 {
                 return Progress::More;
             }
-            let burst = dev.burst(&self.attr.ah, self.dest());
+            let burst = self.burst(dev);
             let bytes = match answer {
                 Answer::Read { left, .. } => left.min(burst.saturating_mul(self.mtu())),
                 _ => 0,
@@ -59,7 +60,7 @@ impl Qp {
             // Checked again for every packet: the region may be gone since the request came.
             match dev.remote(self.config.pd, self.config.qpn, rkey, va, u64::from(len), RemoteAccess::Read) {
                 Ok(addr) => Span { addr, len },
-                Err(_) => return self.break_off_read(psn, msn),
+                Err(fault) => return self.break_off_read(dev, psn, fault),
             }
         };
         let opcode = match (first, last) {
@@ -87,10 +88,10 @@ impl Qp {
         }
     }
 
-    /// A READ that can no longer be answered ends with a NAK at the PSN where it stands.
-    fn break_off_read(&mut self, psn: Psn, msn: u32) {
-        if let Some(front) = self.resp.answers.front_mut() {
-            *front = Answer::Ack { psn, syndrome: Syndrome::nak(NakCode::RemoteAccess), msn };
-        }
+    /// A READ that can no longer be answered ends with a NAK at the PSN where it stands, and nothing after it is
+    /// answered.
+    fn break_off_read<D: Device>(&mut self, dev: &mut D, psn: Psn, fault: KeyFault) {
+        self.resp.answers.clear();
+        self.refuse(dev, psn, Fault::Access(fault));
     }
 }

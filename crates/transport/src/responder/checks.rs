@@ -119,7 +119,7 @@ impl Qp {
             Position::Last => len > full - mtu && len <= full,
             Position::Only => len <= full && (len > full - mtu || inc.npsn == 1),
         };
-        if !ok {
+        if !ok || len > MAX_MESSAGE {
             return bad;
         }
         match inc.headers.reth {
@@ -161,7 +161,7 @@ impl Qp {
             }
             Kind::ReadRequest => self.repeat_read(dev, inc),
             Kind::CmpSwap | Kind::FetchAdd => {
-                let Some(saved) = self.resp.atomics.iter().find(|a| a.psn == psn).copied() else {
+                let Some(saved) = self.resp.atomics.iter().rev().find(|a| a.psn == psn).copied() else {
                     return self.dropped(dev, inc, DropReason::Duplicate);
                 };
                 let due =
@@ -205,7 +205,9 @@ impl Qp {
                 p.is_before(psn)
             }
         });
-        self.push_read(psn, r.va, r.rkey, r.dma_len);
+        if self.resp.answers.len() < self.answer_limit() {
+            self.push_read(psn, r.va, r.rkey, r.dma_len);
+        }
     }
 
     pub(crate) fn answer_limit(&self) -> usize {
@@ -213,7 +215,7 @@ impl Qp {
     }
 
     /// Turns a fault into its NAK, its completion and its state (IBA table 58): here and nowhere else.
-    fn refuse<D: Device>(&mut self, dev: &mut D, psn: Psn, fault: Fault) {
+    pub(crate) fn refuse<D: Device>(&mut self, dev: &mut D, psn: Psn, fault: Fault) {
         let (code, status, check) = match fault {
             Fault::NotReady => return self.not_ready(dev, psn),
             Fault::Invalid(check) => (NakCode::InvalidRequest, WcStatus::RemInvReqErr, check),
@@ -236,12 +238,12 @@ impl Qp {
         self.fail(dev, Cause::ResponderError, FirstCause { wr_id, psn: Some(psn.value()), status, check });
     }
 
-    /// One RNR NAK for the request at `psn`; what follows it is dropped until it comes again.
+    /// An RNR NAK each time the request at `psn` comes; what follows it is dropped until it comes again.
     fn not_ready<D: Device>(&mut self, dev: &mut D, psn: Psn) {
-        if self.resp.nak_sent {
+        self.resp.nak_sent = true;
+        if self.resp.answers.back().is_some_and(|a| a.is_rnr_at(psn)) {
             return;
         }
-        self.resp.nak_sent = true;
         let timer = self.attr.min_rnr_timer;
         let delay_ns = timing::rnr_delay_ns(timer);
         dev.event(Event::RnrNakSent { qpn: self.config.qpn.value(), psn: psn.value(), delay_ns });

@@ -9,7 +9,7 @@ use super::{Answer, Message};
 use crate::device::{AtomicOp, Device, Incoming, KeyFault, Payload, Recv, RemoteAccess};
 use crate::qp::Qp;
 use crate::requester::gather;
-use crate::wqe::{Completion, ReceiveWqe, WcFlags};
+use crate::wqe::{Completion, MAX_MESSAGE, ReceiveWqe, WcFlags};
 
 impl Qp {
     /// SEND: into the oldest receive.
@@ -27,7 +27,7 @@ impl Qp {
             },
         };
         let total = received + inc.payload.len() as u64;
-        let stored = if total > receive.capacity() {
+        let stored = if total > receive.capacity().min(MAX_MESSAGE) {
             Err(Fault::TooLong)
         } else {
             scatter(dev, self.config.pd, &receive, received as u32, &inc.payload).map_err(Fault::Local)
@@ -92,11 +92,11 @@ impl Qp {
                 Recv::Empty => return Err(Fault::NotReady),
             },
         };
-        if len > 0 {
-            if let Err(fault) = dev.store(to, &inc.payload, 0, len as usize) {
-                self.resp.spare = receive;
-                return Err(Fault::Access(fault));
-            }
+        if len > 0
+            && let Err(fault) = dev.store(to, &inc.payload, 0, len as usize)
+        {
+            self.resp.spare = receive;
+            return Err(Fault::Access(fault));
         }
         self.resp.message = if ends {
             Message::None

@@ -7,6 +7,7 @@ mod answer;
 mod checks;
 mod execute;
 
+pub(crate) use checks::Fault;
 pub(crate) use execute::scatter;
 
 use std::collections::VecDeque;
@@ -17,6 +18,10 @@ use crate::wqe::ReceiveWqe;
 
 /// A message whose last packet has not arrived.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per QP; boxing the receive would allocate on the data path"
+)]
 pub(crate) enum Message {
     /// None: a First or Only packet is expected.
     #[default]
@@ -38,6 +43,14 @@ pub(crate) enum Answer {
     Atomic { psn: Psn, original: u64, msn: u32 },
     /// A READ: from `psn` on, `left` bytes at `va`; `first` until its first packet has left.
     Read { psn: Psn, va: u64, rkey: u32, left: u32, first: bool, msn: u32 },
+}
+
+impl Answer {
+    /// It is the RNR NAK of the request at `at`.
+    pub(crate) fn is_rnr_at(&self, at: Psn) -> bool {
+        matches!(self, Self::Ack { psn, syndrome, .. }
+            if *psn == at && matches!(syndrome.decode(), Decoded::Rnr { .. }))
+    }
 }
 
 /// An executed atomic, kept to answer its duplicates (IBA 9.4.5: executed once).
