@@ -1,1 +1,1 @@
-//! glassnic-host
+//! Who owns threads, fds and memory? Segments, progress, the clock. Not written yet.

@@ -1,1 +1,1 @@
-//! glassnic-verbs
+//! The safe Rust front door. Not written yet.
