@@ -1,0 +1,265 @@
+//! Sending: packets gather in one buffer, runs of equal ones become one segmented send, the rest goes in batches.
+
+use super::control::{Control, Name};
+use super::{Family, SocketOptions, Sockets};
+use crate::sys::socket::{self, CALL_MAX, Outgoing};
+use glassnic_wire::icrc::{self, Flow};
+use std::io;
+use std::net::IpAddr;
+
+/// Longest packet from BTH to the end of the pad: a path MTU of 4096 and the longest headers.
+pub const PACKET_LEN_MAX: usize = 4096 + 128;
+/// Packets of a batch.
+const PACKETS_MAX: usize = 128;
+/// Bytes of the ICRC.
+const ICRC_LEN: usize = 4;
+const ARENA_LEN: usize = PACKETS_MAX * (PACKET_LEN_MAX + ICRC_LEN);
+/// Segments that every kernel with UDP_SEGMENT takes in one send (UDP_MAX_SEGMENTS).
+const SEGMENTS_MAX: usize = 64;
+/// Bytes of one send: what the IPv4 length field leaves.
+const SEND_LEN_MAX: usize = 65507;
+
+/// Where and how a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// Addresses and ports. The source port is replaced by that of the socket, which is the one that goes out.
+    pub flow: Flow,
+    /// IPv4 TOS or IPv6 traffic class.
+    pub tos: u8,
+    /// IPv4 TTL or IPv6 hop limit; at least 1.
+    pub hop_limit: u8,
+    /// Interface index, for link-local destinations; else 0.
+    pub scope_id: u32,
+    /// The receiver knows that the n-th packet of a segmented send has identification n. Destinations of this host
+    /// need not say so: what listens there is one of us.
+    pub peer_takes_gso: bool,
+}
+
+/// A packet that the path does not carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooBig {
+    /// Destination.
+    pub dst: IpAddr,
+    /// UDP payload length in bytes.
+    pub len: usize,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlushReport {
+    /// Packets that the kernel took.
+    pub sent: usize,
+    /// Packets that it refused. They are lost, as any packet may be.
+    pub dropped: usize,
+    /// Packets that stay in the batch, as the socket's buffer is full: flush again later.
+    pub pending: usize,
+    /// The last packet that was larger than the path's MTU (EMSGSIZE).
+    pub too_big: Option<TooBig>,
+    /// errno of the last refusal.
+    pub errno: Option<i32>,
+}
+
+/// One send: a packet, or a run of packets for segmentation.
+struct Send {
+    path: Path,
+    start: usize,
+    len: usize,
+    /// Length of each segment but the last, ICRC included.
+    segment_len: usize,
+    segments: usize,
+    /// Its last segment is shorter: no more may follow.
+    ended: bool,
+}
+
+/// Packets on their way out. Reused for ever; allocates once.
+pub struct TxBatch {
+    options: SocketOptions,
+    /// Sorted.
+    local: Vec<IpAddr>,
+    arena: Vec<u8>,
+    used: usize,
+    packets: usize,
+    sends: Vec<Send>,
+}
+
+impl TxBatch {
+    /// An empty batch. `local` are this host's addresses ([`crate::iface::local_addresses`]).
+    pub fn new(options: SocketOptions, local: Vec<IpAddr>) -> Self {
+        let (arena, sends) = (vec![0; ARENA_LEN], Vec::with_capacity(PACKETS_MAX));
+        let mut batch = Self { options, local: Vec::new(), arena, used: 0, packets: 0, sends };
+        batch.set_local(local);
+        batch
+    }
+
+    /// The host's addresses have changed.
+    pub fn set_local(&mut self, mut local: Vec<IpAddr>) {
+        local.sort_unstable();
+        self.local = local;
+    }
+
+    /// Whether another packet of [`PACKET_LEN_MAX`] fits.
+    pub fn room(&self) -> bool {
+        self.packets < PACKETS_MAX && self.used + PACKET_LEN_MAX + ICRC_LEN <= self.arena.len()
+    }
+
+    /// Packets that wait for a flush.
+    pub fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Append a packet. `build` writes it from BTH to the end of the pad into a buffer of [`PACKET_LEN_MAX`] bytes of
+    /// unspecified content, and returns its length; the ICRC is appended here. A length of 0 appends nothing.
+    ///
+    /// # Panics
+    /// Without [`TxBatch::room`], or where `build` returns more than it was given: our bugs both.
+    pub fn push(&mut self, path: &Path, build: impl FnOnce(&mut [u8]) -> usize) {
+        assert!(self.room(), "flush before pushing more");
+        let mut path = *path;
+        path.flow.sport = self.options.port;
+        let start = self.used;
+        let transport_len = build(&mut self.arena[start..start + PACKET_LEN_MAX]);
+        assert!(transport_len <= PACKET_LEN_MAX, "a packet longer than its buffer");
+        if transport_len == 0 {
+            return;
+        }
+        let len = transport_len + ICRC_LEN;
+        let place = self.place(&path, len);
+        let (transport, rest) = self.arena[start..].split_at_mut(transport_len);
+        let icrc = icrc::compute(&path.flow, place, transport);
+        rest[..ICRC_LEN].copy_from_slice(&icrc.to_le_bytes());
+        self.used += len;
+        self.packets += 1;
+    }
+
+    /// Find the send for a packet of `len` bytes at the end of the arena; returns its place there, which becomes
+    /// its IPv4 identification.
+    fn place(&mut self, path: &Path, len: usize) -> u16 {
+        let joins = self.takes_segments(path);
+        match self.sends.last_mut() {
+            Some(send)
+                if joins
+                    && !send.ended
+                    && send.path == *path
+                    && len <= send.segment_len
+                    && send.segments < SEGMENTS_MAX
+                    && send.len + len <= SEND_LEN_MAX =>
+            {
+                send.ended = len < send.segment_len;
+                send.len += len;
+                send.segments += 1;
+                send.segments as u16 - 1
+            }
+            _ => {
+                let send =
+                    Send { path: *path, start: self.used, len, segment_len: len, segments: 1, ended: !joins };
+                self.sends.push(send);
+                0
+            }
+        }
+    }
+
+    fn takes_segments(&self, path: &Path) -> bool {
+        self.options.gso && (path.peer_takes_gso || self.is_local(path.flow.dst))
+    }
+
+    fn is_local(&self, addr: IpAddr) -> bool {
+        addr.is_loopback() || self.local.binary_search(&addr).is_ok()
+    }
+
+    /// Send all that waits. What the kernel refuses is dropped and counted, except when its buffer is full.
+    pub fn flush(&mut self, sockets: &Sockets) -> FlushReport {
+        let mut report = FlushReport::default();
+        let mut next = 0;
+        // A pending ICMP error is reported once, in place of a send that has nothing to do with it.
+        let mut retried = false;
+        while let Some(first) = self.sends.get(next) {
+            let family = family(&first.path);
+            let group = self.sends[next..]
+                .iter()
+                .take(CALL_MAX)
+                .take_while(|send| self::family(&send.path) == family);
+            let outcome = match sockets.fd(family) {
+                Some(fd) => self.send_group(fd, next, group.count()),
+                None => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
+            };
+            let error = match outcome {
+                Ok(sent) => {
+                    report.sent +=
+                        self.sends[next..next + sent].iter().map(|send| send.segments).sum::<usize>();
+                    next += sent;
+                    retried = false;
+                    continue;
+                }
+                Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            };
+            match error {
+                libc::EINTR => continue,
+                libc::EAGAIN => break,
+                libc::ECONNREFUSED if !retried => {
+                    retried = true;
+                    continue;
+                }
+                libc::EMSGSIZE => {
+                    report.too_big = Some(TooBig { dst: first.path.flow.dst, len: first.segment_len });
+                }
+                _ => {}
+            }
+            report.errno = Some(error);
+            report.dropped += first.segments;
+            next += 1;
+            retried = false;
+        }
+        self.forget(next);
+        report.pending = self.packets;
+        report
+    }
+
+    fn send_group(&self, fd: std::os::fd::BorrowedFd<'_>, first: usize, count: usize) -> io::Result<usize> {
+        let sends = &self.sends[first..first + count];
+        let address = |send: &Send| {
+            let flow = &send.path.flow;
+            let mut control = Control::for_path(&send.path);
+            if send.segments > 1 {
+                control.push_segment_size(send.segment_len as u16);
+            }
+            (Name::new(flow.dst, flow.dport, send.path.scope_id), control)
+        };
+        let outgoing = |send: &Send, name, control| Outgoing {
+            name,
+            control,
+            payload: &self.arena[send.start..send.start + send.len],
+        };
+        if let [send] = sends {
+            let (name, control) = address(send);
+            return socket::send_many(fd, &[outgoing(send, name.bytes(), control.bytes())]);
+        }
+        let addresses: Vec<_> = sends.iter().map(address).collect();
+        let messages: Vec<_> = sends
+            .iter()
+            .zip(&addresses)
+            .map(|(send, (name, control))| outgoing(send, name.bytes(), control.bytes()))
+            .collect();
+        socket::send_many(fd, &messages)
+    }
+
+    /// Drop the first sends, and move what remains to the front.
+    fn forget(&mut self, count: usize) {
+        let gone: usize = self.sends.drain(..count).map(|send| send.segments).sum();
+        self.packets -= gone;
+        let start = self.sends.first().map_or(self.used, |send| send.start);
+        self.arena.copy_within(start..self.used, 0);
+        self.used -= start;
+        for send in &mut self.sends {
+            send.start -= start;
+        }
+    }
+}
+
+fn family(path: &Path) -> Family {
+    if path.flow.is_v4() { Family::V4 } else { Family::V6 }
+}
