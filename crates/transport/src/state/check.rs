@@ -87,7 +87,7 @@ pub fn check_modify(
 
 /// Checks the values of the attributes that `mask` names, for a move that [`check_transition`] has accepted.
 ///
-/// Sequence numbers are not checked: see [`super::apply`].
+/// Sequence numbers are not checked: see [`super::apply()`].
 ///
 /// # Errors
 ///
