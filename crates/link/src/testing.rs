@@ -47,7 +47,25 @@ pub(crate) struct Actor {
 impl Actor {
     /// Run the test `test` (its full path) with [`role`] set.
     pub(crate) fn start(test: &str, role: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Self::run(Command::new(std::env::current_exe().unwrap()), test, role)
+    }
+
+    /// As [`Actor::start`], as root of a network namespace of its own. `None`, with a word on stderr, where this
+    /// system lets nobody make one.
+    pub(crate) fn start_in_namespace(test: &str, role: &str) -> Option<Self> {
+        let unshare = ["--user", "--map-root-user", "--net"];
+        let tried = Command::new("unshare").args(unshare).arg("true").output();
+        if !tried.as_ref().is_ok_and(|output| output.status.success()) {
+            eprintln!("{test} as {role}: not run, as no namespace can be made here: {tried:?}");
+            return None;
+        }
+        let mut command = Command::new("unshare");
+        command.args(unshare).arg(std::env::current_exe().unwrap());
+        Some(Self::run(command, test, role))
+    }
+
+    fn run(mut command: Command, test: &str, role: &str) -> Self {
+        let mut child = command
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .stdout(Stdio::piped())
@@ -92,6 +110,12 @@ pub(crate) fn role() -> Option<String> {
 /// Tell the test that started us.
 pub(crate) fn say(what: impl std::fmt::Display) {
     println!("SAY {what}");
+}
+
+/// Run `ip` with these arguments, in the namespace of this process.
+pub(crate) fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
 }
 
 /// Wait to be killed, or for the test that started us to end.

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! 0      header: magic u64, boot id hash u64, epoch u64
-//! 4096   256 process slots of 64 bytes: state word (generation << 32 | live), pid, bind order, start time, pid namespace
+//! 4096   256 process slots of 64 bytes: state word (generation << 32 | live), pid, bind order, start time,
+//!        pid namespace, start of the stack
 //! 20480  4096 QPN blocks of 8 bytes: generation << 32 | slot + 1, or 0
 //! ```
 
@@ -15,7 +16,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::process;
+use crate::process::{self, Identity};
 use crate::sys::mapping::Mapping;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::File;
@@ -73,10 +74,8 @@ pub struct Owner {
     pub slot: u16,
     /// Which user of the slot, counted from 1.
     pub generation: u32,
-    /// Process id, in the pid namespace `pid_namespace`.
-    pub pid: u32,
-    /// Start time in clock ticks since boot (proc_pid_stat(5)).
-    pub start_time: u64,
+    /// The process, in the pid namespace `pid_namespace`.
+    pub process: Identity,
     /// Inode of the pid namespace.
     pub pid_namespace: u64,
 }
@@ -84,7 +83,7 @@ pub struct Owner {
 impl Owner {
     /// Whether the process runs. Reads `/proc`. One of another pid namespace cannot be judged: it counts as alive.
     pub fn is_alive(&self, pid_namespace: u64) -> bool {
-        self.pid_namespace != pid_namespace || process::is_alive(self.pid, self.start_time)
+        self.pid_namespace != pid_namespace || self.process.is_alive()
     }
 }
 
@@ -118,12 +117,10 @@ impl Node {
     }
 
     fn join_opened(path: PathBuf, folder: OwnedFd) -> Result<Self, DirectoryError> {
-        let pid = std::process::id();
         let mut me = Owner {
             slot: 0,
             generation: 0,
-            pid,
-            start_time: process::start_time(pid).unwrap_or(0),
+            process: Identity::mine(),
             pid_namespace: process::namespace("pid"),
         };
         let lock = Lock::take(&folder, OFlags::CREATE)?;
@@ -243,7 +240,7 @@ impl Node {
     }
 
     fn lock(&self) -> Result<Lock, DirectoryError> {
-        if std::process::id() != self.me.pid {
+        if std::process::id() != self.me.process.pid {
             return Err(DirectoryError::Forked);
         }
         Lock::take(&self.folder, OFlags::empty())

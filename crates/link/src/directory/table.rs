@@ -2,6 +2,7 @@
 //! process writes reads as "nobody".
 
 use super::{Mapping, Owner};
+use crate::process::Identity;
 use rustix::fs::FallocateFlags;
 use std::fs::File;
 use std::io;
@@ -81,8 +82,11 @@ impl Table {
         let owner = Owner {
             slot,
             generation: (state >> 32) as u32,
-            pid: entry.pid().load(Relaxed),
-            start_time: entry.start_time().load(Relaxed),
+            process: Identity {
+                pid: entry.pid().load(Relaxed),
+                start_time: entry.start_time().load(Relaxed),
+                start_stack: entry.start_stack().load(Relaxed),
+            },
             pid_namespace: entry.pid_namespace().load(Relaxed),
         };
         fence(Acquire);
@@ -97,9 +101,10 @@ impl Table {
         let before = (entry.state().load(Relaxed) >> 32) as u32;
         // Zero is left out, so that zeroed memory names nobody.
         me.generation = before.checked_add(1).unwrap_or(1);
-        entry.pid().store(me.pid, Relaxed);
+        entry.pid().store(me.process.pid, Relaxed);
         entry.bind_order().store(0, Relaxed);
-        entry.start_time().store(me.start_time, Relaxed);
+        entry.start_time().store(me.process.start_time, Relaxed);
+        entry.start_stack().store(me.process.start_stack, Relaxed);
         entry.pid_namespace().store(me.pid_namespace, Relaxed);
         entry.state().store(u64::from(me.generation) << 32 | LIVE, Release);
         self.changed();
@@ -208,6 +213,9 @@ impl<'a> Slot<'a> {
     }
     fn pid_namespace(&self) -> &'a AtomicU64 {
         self.table.0.u64(self.base + 24)
+    }
+    fn start_stack(&self) -> &'a AtomicU64 {
+        self.table.0.u64(self.base + 32)
     }
 }
 

@@ -181,7 +181,7 @@ fn a_forked_child_cannot_touch_the_parents_entry() {
     let block = node.claim_block(1).unwrap();
     let parent = node.me();
     // What a child of fork(2) holds: the same value in another process.
-    node.me.pid += 1;
+    node.me.process.pid += 1;
     assert!(matches!(node.claim_block(2), Err(DirectoryError::Forked)));
     assert!(matches!(node.release_block(block), Err(DirectoryError::Forked)));
     drop(node);

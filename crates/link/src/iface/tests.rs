@@ -65,3 +65,155 @@ fn a_list_of_devices_is_read_or_refused_with_the_reason() {
         assert!(parse_devices(bad).is_err(), "{bad:?}");
     }
 }
+
+#[test]
+fn each_fault_of_a_device_list_has_its_name() {
+    let long = "x".repeat(64);
+    let cases = [
+        ("", SelectError::Empty),
+        (" , ", SelectError::Empty),
+        ("glass0", SelectError::Syntax("glass0".into())),
+        ("glass0=", SelectError::Syntax("glass0=".into())),
+        ("a=b=c", SelectError::Syntax("a=b=c".into())),
+        ("a=an-interface-name", SelectError::Syntax("a=an-interface-name".into())),
+        ("=lo", SelectError::Name(String::new())),
+        ("../x=lo", SelectError::Name("../x".into())),
+        ("a=lo,b=lo,a=eth0", SelectError::Duplicate("a".into())),
+    ];
+    for (text, error) in cases {
+        assert_eq!(parse_devices(text), Err(error), "{text:?}");
+    }
+    assert_eq!(parse_devices(&format!("{long}=lo")), Err(SelectError::Name(long)));
+    let specs = parse_devices(" glass0 = eth0 ,glass1=lo,").unwrap();
+    let pairs: Vec<_> = specs.iter().map(|spec| (spec.device.as_str(), spec.interface.as_str())).collect();
+    assert_eq!(pairs, [("glass0", "eth0"), ("glass1", "lo")]);
+}
+
+#[test]
+fn the_default_device_is_the_best_that_there_is() {
+    let lo = Interface { name: "lo".into(), index: 1, loopback: true, ..interface(&["127.0.0.1"]) };
+    let eth = interface(&["192.0.2.7"]);
+    let down = |from: &Interface| Interface { up: false, running: false, ..from.clone() };
+    let chosen = |interfaces: &[Interface], route| {
+        select::default_device_with(interfaces, route).map(|spec| {
+            assert_eq!(spec.device, "glass0");
+            spec.interface
+        })
+    };
+    let both = [lo.clone(), eth.clone()];
+    assert_eq!(chosen(&both, Some("eth9")).as_deref(), Some("eth9"));
+    assert_eq!(chosen(&both, None).as_deref(), Some("lo"));
+    assert_eq!(chosen(&[lo.clone(), down(&eth)], Some("eth9")).as_deref(), Some("lo"));
+    let bare = Interface { addrs: Vec::new(), ..eth.clone() };
+    assert_eq!(chosen(&[lo.clone(), bare], Some("eth9")).as_deref(), Some("lo"), "no address, no GID");
+    assert_eq!(chosen(&[down(&lo), eth.clone()], None).as_deref(), Some("eth9"));
+    assert_eq!(chosen(&[down(&eth), down(&lo)], None).as_deref(), Some("lo"));
+    assert_eq!(chosen(&[down(&eth)], None).as_deref(), Some("eth9"));
+    assert_eq!(chosen(&[], Some("eth9")), None);
+}
+
+#[test]
+fn default_routes_are_read_as_the_kernel_writes_them() {
+    let v4 = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+        wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n\
+        eth0\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
+        dead0\t00000000\t00000000\t0201\t0\t0\t0\t00000000\t0\t0\t0\n\
+        down0\t00000000\t00000000\t0002\t0\t0\t1\t00000000\t0\t0\t0\n\
+        eth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+        broken\n";
+    assert_eq!(default_route_v4(v4).as_deref(), Some("eth0"));
+    assert_eq!(default_route_v4(""), None);
+    let zero = "0".repeat(32);
+    let v6 = format!(
+        "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth1\n\
+         {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200 lo\n\
+         fe800000000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth0\n"
+    );
+    assert_eq!(default_route_v6(&v6).as_deref(), Some("eth1"));
+    assert_eq!(default_route_v6(v6.lines().nth(1).unwrap()), None, "the kernel's 'unreachable'");
+}
+
+#[test]
+fn path_mtus_at_their_edges() {
+    for size in [512, 1024, 2048, 4096] {
+        assert_eq!(active_mtu(size + HEADER_RESERVE), size);
+        assert_eq!(active_mtu(size + HEADER_RESERVE - 1), if size == 512 { 256 } else { size / 2 });
+    }
+    assert_eq!(active_mtu(0), 256);
+    assert_eq!(active_mtu(u32::MAX), 4096);
+}
+
+#[test]
+fn a_full_table_reuses_holes_only() {
+    let addr = |number: u16| format!("fd00::{number:x}").parse().unwrap();
+    let mut many = interface(&[]);
+    many.addrs = (1..=1100).map(addr).collect();
+    let mut table = GidTable::from_interface(&many);
+    assert_eq!(table.len(), 1024);
+    assert_eq!(table.iter().count(), 1024);
+    // One of the first goes, and one that had no place takes it.
+    many.addrs.remove(4);
+    assert!(table.update(&many));
+    assert_eq!(table.get(4).unwrap().addr, addr(1025));
+    assert_eq!(table.get(5).unwrap().addr, addr(6));
+}
+
+#[test]
+fn gids_and_addresses_are_the_same_thing() {
+    for text in ["192.0.2.7", "fe80::1", "fd00::7", "::1"] {
+        let addr = text.parse().unwrap();
+        assert_eq!(address_of(gid_of(addr)), addr);
+    }
+    assert_eq!(gid_of([127, 0, 0, 1].into()), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127, 0, 0, 1]);
+}
+
+/// Not a test by itself: a namespace in which addresses come and go.
+#[test]
+fn actor() {
+    use crate::testing::{ip, role, say};
+    if role().as_deref() != Some("addresses") {
+        return;
+    }
+    let find = |name: &str| interfaces().unwrap().into_iter().find(|interface| interface.name == name);
+    let lo = find("lo").unwrap();
+    assert!(lo.loopback && !lo.up && !lo.is_usable() && lo.addrs.is_empty());
+    assert_eq!(default_device(&interfaces().unwrap()).unwrap().interface, "lo", "although it is down");
+    let watch = AddressWatch::new().unwrap();
+    assert!(!watch.drain());
+    ip("link set lo up");
+    assert!(watch.drain() && !watch.drain());
+    let table = GidTable::from_interface(&find("lo").unwrap());
+    assert_eq!(listed(&table), [(0, "127.0.0.1".into()), (1, "::1".into())]);
+    ip("link add veth0 mtu 4500 type veth peer name veth1");
+    ip("addr add 192.0.2.7/24 dev veth0 label veth0:7");
+    ip("addr add fd00::7/64 dev veth0 nodad");
+    ip("link set veth0 up");
+    ip("link set veth1 up");
+    assert!(watch.drain());
+    let veth = find("veth0").unwrap();
+    assert!(veth.is_usable() && !veth.loopback && veth.mac.is_some());
+    assert_eq!((veth.mtu, veth.active_mtu()), (4500, 4096));
+    let mut table = GidTable::from_interface(&veth);
+    let of = |table: &GidTable, kind| table.iter().filter(|entry| entry.kind == kind).count();
+    assert_eq!((of(&table, GidKind::Ipv4Mapped), of(&table, GidKind::Global)), (1, 1));
+    let index = table.find(gid_of([192, 0, 2, 7].into())).unwrap().index;
+    ip("addr add 192.0.2.8/24 dev veth0");
+    ip("addr del fd00::7/64 dev veth0");
+    assert!(watch.drain());
+    assert!(table.update(&find("veth0").unwrap()));
+    assert_eq!(table.find(gid_of([192, 0, 2, 7].into())).unwrap().index, index);
+    assert!(table.find(gid_of([192, 0, 2, 8].into())).unwrap().index > index);
+    assert!(local_addresses().unwrap().contains(&IpAddr::from([192, 0, 2, 8])));
+    assert_eq!(default_route_interface(), None);
+    ip("route add default via 192.0.2.1");
+    assert_eq!(default_route_interface().as_deref(), Some("veth0"));
+    assert_eq!(default_device(&interfaces().unwrap()).unwrap().interface, "veth0");
+    say("done");
+}
+
+#[test]
+fn addresses_are_followed() {
+    if let Some(mut child) = crate::testing::Actor::start_in_namespace("iface::tests::actor", "addresses") {
+        assert_eq!(child.hear(), "done");
+    }
+}

@@ -38,13 +38,18 @@ impl Inbox {
     /// System calls; ENOSPC where the folder's file system is full, EEXIST where there is an inbox already.
     pub fn create(node: &Arc<Node>) -> io::Result<Self> {
         let me = node.me();
-        let (mode, name) = (Mode::RUSR | Mode::WUSR, file_name(INBOX, me.slot, me.generation));
-        let bell_name = file_name(WAKE, me.slot, me.generation);
         // The bell first: who finds the inbox finds it too.
-        rustix::fs::mknodat(node.folder(), &bell_name, FileType::Fifo, mode, 0)?;
-        let bell = open_bell(node, &bell_name)?;
+        let bell_name = file_name(WAKE, me.slot, me.generation);
+        rustix::fs::mknodat(node.folder(), &bell_name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        Self::build(node, &bell_name).inspect_err(|_| remove_files(node))
+    }
+
+    fn build(node: &Arc<Node>, bell_name: &str) -> io::Result<Self> {
+        let me = node.me();
+        let bell = open_bell(node, bell_name)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = File::from(rustix::fs::openat(node.folder(), &name, flags, mode)?);
+        let name = file_name(INBOX, me.slot, me.generation);
+        let file = File::from(rustix::fs::openat(node.folder(), &name, flags, Mode::RUSR | Mode::WUSR)?);
         rustix::fs::ftruncate(&file, FILE_LEN as u64)?;
         allocate(&file, 0, RINGS_AT)?;
         let layout = Layout(Mapping::new(&file, FILE_LEN)?);
@@ -211,15 +216,19 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         // A forked child shares the mapping, and must leave the parent's inbox alone.
-        if std::process::id() != self.node.me().pid {
+        if std::process::id() != self.node.me().process.pid {
             return;
         }
         self.layout.closed().store(1, Release);
-        let me = self.node.me();
-        for kind in [INBOX, WAKE] {
-            let name = file_name(kind, me.slot, me.generation);
-            let _ = rustix::fs::unlinkat(self.node.folder(), name, rustix::fs::AtFlags::empty());
-        }
+        remove_files(&self.node);
+    }
+}
+
+fn remove_files(node: &Node) {
+    let me = node.me();
+    for kind in [INBOX, WAKE] {
+        let name = file_name(kind, me.slot, me.generation);
+        let _ = rustix::fs::unlinkat(node.folder(), name, rustix::fs::AtFlags::empty());
     }
 }
 

@@ -68,7 +68,7 @@ impl Peer {
     /// # Errors
     /// See [`ConnectError`]; each of them leaves nothing behind.
     pub fn connect(node: &Arc<Node>, target: Owner) -> Result<Self, ConnectError> {
-        let pid = target.pid;
+        let pid = target.process.pid;
         if !node.is_alive(target) {
             return Err(ConnectError::Gone { pid });
         }
@@ -153,7 +153,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         // A forked child shares the ring, and must leave the parent's claim alone.
-        if std::process::id() != self.node.me().pid {
+        if std::process::id() != self.node.me().process.pid {
             return;
         }
         // A broken ring becomes closing too: the owner then frees it.

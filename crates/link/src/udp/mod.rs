@@ -14,7 +14,7 @@ mod steering;
 mod tests;
 mod tx;
 
-pub use rx::{Datagram, RxBatch};
+pub use rx::{Datagram, MESSAGES_MAX, RxBatch};
 pub use steering::attach_steering;
 pub use tx::{FlushReport, PACKET_LEN_MAX, Path, TooBig, TxBatch};
 

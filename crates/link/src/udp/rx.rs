@@ -6,6 +6,9 @@ use crate::sys::socket::{self, CALL_MAX, Incoming};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+/// Messages that one call receives.
+pub const MESSAGES_MAX: usize = CALL_MAX;
+
 /// Largest message: as many merged packets as the length field allows.
 const MESSAGE_LEN_MAX: usize = 1 << 16;
 
@@ -43,12 +46,12 @@ impl Default for RxBatch {
 impl RxBatch {
     /// An empty batch.
     pub fn new() -> Self {
-        let messages = (0..CALL_MAX).map(|_| Incoming::new(MESSAGE_LEN_MAX)).collect();
+        let messages = (0..MESSAGES_MAX).map(|_| Incoming::new(MESSAGE_LEN_MAX)).collect();
         Self { messages, filled: 0 }
     }
 
     /// Take what has arrived on the socket of a family, without waiting, in place of what was here before. Returns the
-    /// number of messages; [`CALL_MAX`] of them may mean that more wait. 0 if there is none, or no such socket.
+    /// number of messages; [`MESSAGES_MAX`] of them may mean that more wait. 0 if there is none, or no such socket.
     ///
     /// # Errors
     /// System calls.

@@ -3,6 +3,7 @@
 use super::control::{Control, Name};
 use super::{Family, SocketOptions, Sockets};
 use crate::sys::socket::{self, CALL_MAX, Outgoing};
+use arrayvec::ArrayVec;
 use glassnic_wire::icrc::{self, Flow};
 use std::io;
 use std::net::IpAddr;
@@ -62,6 +63,8 @@ pub struct FlushReport {
 /// One send: a packet, or a run of packets for segmentation.
 struct Send {
     path: Path,
+    /// Block of QP numbers that it is for.
+    block: u16,
     start: usize,
     len: usize,
     /// Length of each segment but the last, ICRC included.
@@ -107,6 +110,12 @@ impl TxBatch {
         self.packets
     }
 
+    /// Sends that they make up, each of one packet or several.
+    #[cfg(test)]
+    pub(super) fn send_count(&self) -> usize {
+        self.sends.len()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
@@ -140,11 +149,14 @@ impl TxBatch {
     /// its IPv4 identification.
     fn place(&mut self, path: &Path, len: usize) -> u16 {
         let joins = self.takes_segments(path);
+        let block = qpn_block(&self.arena[self.used..]);
         match self.sends.last_mut() {
             Some(send)
                 if joins
                     && !send.ended
                     && send.path == *path
+                    // The kernel steers a send as a whole.
+                    && send.block == block
                     && len <= send.segment_len
                     && send.segments < SEGMENTS_MAX
                     && send.len + len <= SEND_LEN_MAX =>
@@ -155,8 +167,15 @@ impl TxBatch {
                 send.segments as u16 - 1
             }
             _ => {
-                let send =
-                    Send { path: *path, start: self.used, len, segment_len: len, segments: 1, ended: !joins };
+                let send = Send {
+                    path: *path,
+                    block,
+                    start: self.used,
+                    len,
+                    segment_len: len,
+                    segments: 1,
+                    ended: !joins,
+                };
                 self.sends.push(send);
                 0
             }
@@ -168,6 +187,7 @@ impl TxBatch {
     }
 
     fn is_local(&self, addr: IpAddr) -> bool {
+        let addr = addr.to_canonical();
         addr.is_loopback() || self.local.binary_search(&addr).is_ok()
     }
 
@@ -238,8 +258,8 @@ impl TxBatch {
             let (name, control) = address(send);
             return socket::send_many(fd, &[outgoing(send, name.bytes(), control.bytes())]);
         }
-        let addresses: Vec<_> = sends.iter().map(address).collect();
-        let messages: Vec<_> = sends
+        let addresses: ArrayVec<_, CALL_MAX> = sends.iter().map(address).collect();
+        let messages: ArrayVec<_, CALL_MAX> = sends
             .iter()
             .zip(&addresses)
             .map(|(send, (name, control))| outgoing(send, name.bytes(), control.bytes()))
@@ -257,6 +277,14 @@ impl TxBatch {
         for send in &mut self.sends {
             send.start -= start;
         }
+    }
+}
+
+/// The upper half of the BTH's destination QP number (bytes 5 to 7), by which processes share the numbers.
+fn qpn_block(packet: &[u8]) -> u16 {
+    match packet {
+        [_, _, _, _, _, high, middle, ..] => u16::from_be_bytes([*high, *middle]) >> 4,
+        _ => 0,
     }
 }
 
