@@ -1,7 +1,8 @@
 //! What is the device? QP-context memory, object tables, work queues, doorbells, limits.
 //!
-//! So far: tables of objects by handle, and the keys of memory regions.
+//! So far: tables of objects by handle, memory regions and their keys.
 #![forbid(unsafe_code)]
 
 pub mod key;
+pub mod mr;
 pub mod table;

@@ -1,0 +1,164 @@
+//! Memory regions: which key opens which memory, and for what.
+
+use glassnic_transport::attr::AccessFlags;
+use glassnic_transport::{KeyFault, RemoteAccess};
+
+use crate::key::{KeyCodec, KeyKind};
+use crate::table::Table;
+
+/// A registered memory region.
+#[derive(Clone, Copy, Debug)]
+pub struct Mr {
+    /// Protection domain.
+    pub pd: u32,
+    /// Address that work requests and peers use.
+    pub iova: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Host address of its first byte.
+    pub host: u64,
+    /// Rights.
+    pub access: AccessFlags,
+    /// The rkey was invalidated.
+    pub invalidated: bool,
+}
+
+impl Mr {
+    /// The host address of a range, if it lies inside.
+    fn at(&self, addr: u64, len: u64) -> Result<u64, KeyFault> {
+        let offset = addr.checked_sub(self.iova).ok_or(KeyFault::OutOfBounds)?;
+        let end = offset.checked_add(len).ok_or(KeyFault::OutOfBounds)?;
+        if end > self.length { Err(KeyFault::OutOfBounds) } else { Ok(self.host.wrapping_add(offset)) }
+    }
+}
+
+/// The regions of a device.
+#[derive(Debug)]
+pub struct MrTable {
+    regions: Table<Mr>,
+    codec: KeyCodec,
+}
+
+impl MrTable {
+    /// A table of at most `limit` regions, with keys made from `seed`.
+    #[must_use]
+    pub fn new(limit: u32, seed: u64) -> Self {
+        Self { regions: Table::new(limit), codec: KeyCodec::new(seed) }
+    }
+
+    /// Registers a region: its handle, lkey and rkey. `None` if the table is full.
+    pub fn register(&mut self, mr: Mr) -> Option<(u32, u32, u32)> {
+        let handle = self.regions.insert(mr)?;
+        let keys = (self.codec.encode(handle, KeyKind::Local), self.codec.encode(handle, KeyKind::Remote));
+        Some((handle, keys.0, keys.1))
+    }
+
+    /// Deregisters.
+    pub fn deregister(&mut self, handle: u32) -> Option<Mr> {
+        self.regions.remove(handle)
+    }
+
+    /// Regions of a protection domain.
+    #[must_use]
+    pub fn count_in(&self, pd: u32) -> u32 {
+        self.regions.iter().filter(|(_, mr)| mr.pd == pd).count() as u32
+    }
+
+    /// The region of a key of this kind. A key of the other kind opens nothing, as on hardware that tells them
+    /// apart.
+    fn find(&self, key: u32, kind: KeyKind) -> Result<&Mr, KeyFault> {
+        let (handle, found) = self.codec.decode(key);
+        if found != kind {
+            return Err(KeyFault::NoSuchKey);
+        }
+        self.regions.get(handle).ok_or(KeyFault::NoSuchKey)
+    }
+
+    /// Checks a local access.
+    ///
+    /// # Errors
+    /// The first check that fails: key, PD, right, bounds.
+    pub fn local(&self, pd: u32, lkey: u32, addr: u64, len: u64, write: bool) -> Result<u64, KeyFault> {
+        let mr = self.find(lkey, KeyKind::Local)?;
+        if mr.pd != pd {
+            return Err(KeyFault::OtherPd);
+        }
+        if write && !mr.access.contains(AccessFlags::LOCAL_WRITE) {
+            return Err(KeyFault::NoRight);
+        }
+        mr.at(addr, len)
+    }
+
+    /// Checks a remote access.
+    ///
+    /// # Errors
+    /// The first check that fails: key, PD, right, bounds, alignment.
+    pub fn remote(
+        &self,
+        pd: u32,
+        rkey: u32,
+        addr: u64,
+        len: u64,
+        access: RemoteAccess,
+    ) -> Result<u64, KeyFault> {
+        let mr = self.find(rkey, KeyKind::Remote)?;
+        if mr.invalidated {
+            return Err(KeyFault::Invalidated);
+        }
+        if mr.pd != pd {
+            return Err(KeyFault::OtherPd);
+        }
+        let needs = match access {
+            RemoteAccess::Write => AccessFlags::REMOTE_WRITE,
+            RemoteAccess::Read => AccessFlags::REMOTE_READ,
+            RemoteAccess::Atomic => AccessFlags::REMOTE_ATOMIC,
+        };
+        if !mr.access.contains(needs) {
+            return Err(KeyFault::NoRight);
+        }
+        let host = mr.at(addr, len)?;
+        if access == RemoteAccess::Atomic && !host.is_multiple_of(8) {
+            return Err(KeyFault::Misaligned);
+        }
+        Ok(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: AccessFlags = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE);
+
+    fn table() -> (MrTable, u32, u32, u32) {
+        let mut t = MrTable::new(10, 5);
+        let mr =
+            Mr { pd: 3, iova: 0x1000, length: 0x100, host: 0x7000_0000, access: ALL, invalidated: false };
+        let (h, l, r) = t.register(mr).unwrap();
+        (t, h, l, r)
+    }
+
+    #[test]
+    fn each_check_has_its_fault() {
+        let (t, _, l, r) = table();
+        assert_eq!(t.local(3, l, 0x1010, 0xf0, true), Ok(0x7000_0010));
+        assert_eq!(t.local(3, l, 0x1010, 0xf1, true), Err(KeyFault::OutOfBounds));
+        assert_eq!(t.local(3, l, 0xfff, 1, true), Err(KeyFault::OutOfBounds));
+        assert_eq!(t.local(3, l, u64::MAX, u64::MAX, true), Err(KeyFault::OutOfBounds));
+        assert_eq!(t.local(4, l, 0x1000, 1, true), Err(KeyFault::OtherPd));
+        assert_eq!(t.local(3, r, 0x1000, 1, true), Err(KeyFault::NoSuchKey));
+        assert_eq!(t.remote(3, l, 0x1000, 1, RemoteAccess::Write), Err(KeyFault::NoSuchKey));
+        assert_eq!(t.remote(3, r, 0x1000, 0x100, RemoteAccess::Write), Ok(0x7000_0000));
+        assert_eq!(t.remote(3, r, 0x1000, 1, RemoteAccess::Read), Err(KeyFault::NoRight));
+    }
+
+    #[test]
+    fn a_deregistered_key_opens_nothing() {
+        let (mut t, h, l, r) = table();
+        assert_eq!((t.count_in(3), t.count_in(4)), (1, 0));
+        assert!(t.deregister(h).is_some());
+        assert_eq!(t.local(3, l, 0x1000, 1, false), Err(KeyFault::NoSuchKey));
+        assert_eq!(t.remote(3, r, 0x1000, 1, RemoteAccess::Write), Err(KeyFault::NoSuchKey));
+        assert!(t.deregister(h).is_none());
+    }
+}
