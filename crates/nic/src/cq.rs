@@ -1,0 +1,270 @@
+//! Completion queues.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use glassnic_events::WcStatus;
+use glassnic_transport::{Completion, Credit, WcFlags};
+
+/// What a CQ waits for before it raises a completion event (`ibv_req_notify_cq(3)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arm {
+    /// Not armed.
+    #[default]
+    No,
+    /// The next solicited or failed completion.
+    Solicited,
+    /// The next completion.
+    Next,
+}
+
+/// A completion as it is polled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cqe {
+    /// What the transport reported.
+    pub completion: Completion,
+    /// When, on the device's clock, in nanoseconds.
+    pub timestamp_ns: u64,
+    source: u32,
+}
+
+/// What [`CompQueue::push`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in.
+    Quiet,
+    /// It is in, and the CQ was armed for it: raise a completion event.
+    Event,
+    /// There was no room: the CQ is overrun and of no use any more.
+    Overrun,
+}
+
+/// A completion queue. Both sides take its own lock, and no other.
+#[derive(Debug)]
+pub struct CompQueue {
+    depth: u32,
+    waiting: AtomicU32,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    ring: Box<[Cqe]>,
+    head: u32,
+    tail: u32,
+    arm: Arm,
+    overrun: bool,
+    /// Work queues that report here, by the index that their completions carry.
+    sources: Vec<Option<Credit>>,
+}
+
+impl CompQueue {
+    /// A queue of `depth` completions.
+    #[must_use]
+    pub fn new(depth: u32) -> Self {
+        let ring = vec![Cqe::default(); depth.max(1).next_power_of_two() as usize].into();
+        let inner = Inner { ring, head: 0, tail: 0, arm: Arm::No, overrun: false, sources: Vec::new() };
+        Self { depth, waiting: AtomicU32::new(0), inner: Mutex::new(inner) }
+    }
+
+    /// Completions it was made for.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Completions that wait to be polled. Without a lock, and so a snapshot.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// A work queue reports here from now on; completions name it by the number returned.
+    pub fn attach(&self, credit: Credit) -> u32 {
+        let mut inner = self.lock();
+        match inner.sources.iter().position(Option::is_none) {
+            Some(free) => {
+                inner.sources[free] = Some(credit);
+                free as u32
+            }
+            None => {
+                inner.sources.push(Some(credit));
+                inner.sources.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A work queue is gone or reset: its completions are removed (and give nothing back), its number is free.
+    pub fn detach(&self, source: u32) {
+        let mut inner = self.lock();
+        let mut kept = inner.head;
+        let mut at = inner.head;
+        while at != inner.tail {
+            let cqe = inner.ring[inner.slot(at)];
+            if cqe.source != source {
+                let to = inner.slot(kept);
+                inner.ring[to] = cqe;
+                kept = kept.wrapping_add(1);
+            }
+            at = at.wrapping_add(1);
+        }
+        inner.tail = kept;
+        if let Some(entry) = inner.sources.get_mut(source as usize) {
+            *entry = None;
+        }
+        self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
+    }
+
+    /// Device: adds a completion of work queue `source`.
+    pub fn push(&self, completion: Completion, source: u32, timestamp_ns: u64) -> Pushed {
+        let mut inner = self.lock();
+        if inner.overrun || inner.tail.wrapping_sub(inner.head) >= self.depth {
+            inner.overrun = true;
+            return Pushed::Overrun;
+        }
+        let slot = inner.slot(inner.tail);
+        inner.ring[slot] = Cqe { completion, timestamp_ns, source };
+        inner.tail = inner.tail.wrapping_add(1);
+        self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
+        let wanted = completion.solicited || completion.status != WcStatus::Success;
+        let due = inner.arm == Arm::Next || inner.arm == Arm::Solicited && wanted;
+        if due {
+            inner.arm = Arm::No;
+        }
+        if due { Pushed::Event } else { Pushed::Quiet }
+    }
+
+    /// Application: takes at most `most` completions, oldest first, and gives their slots back.
+    pub fn poll(&self, most: u32, mut take: impl FnMut(&Cqe)) -> u32 {
+        if self.waiting() == 0 {
+            return 0;
+        }
+        let mut inner = self.lock();
+        let n = inner.tail.wrapping_sub(inner.head).min(most);
+        for _ in 0..n {
+            let cqe = inner.ring[inner.slot(inner.head)];
+            inner.head = inner.head.wrapping_add(1);
+            if let Some(Some(credit)) = inner.sources.get(cqe.source as usize) {
+                credit.release(cqe.completion.releases);
+            }
+            take(&cqe);
+        }
+        self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
+        n
+    }
+
+    /// Application: asks for an event. A request for any completion is not weakened by one for solicited ones.
+    pub fn arm(&self, solicited_only: bool) {
+        let mut inner = self.lock();
+        inner.arm = if solicited_only && inner.arm != Arm::Next { Arm::Solicited } else { Arm::Next };
+    }
+
+    /// What it waits for.
+    #[must_use]
+    pub fn armed(&self) -> Arm {
+        self.lock().arm
+    }
+
+    /// True once a completion found no room.
+    #[must_use]
+    pub fn is_overrun(&self) -> bool {
+        self.lock().overrun
+    }
+
+    /// A panic of another holder left nothing half done that matters: indices move last.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn slot(&self, index: u32) -> usize {
+        index as usize & (self.ring.len() - 1)
+    }
+}
+
+impl Cqe {
+    /// True if `imm` holds immediate data or an invalidated key.
+    #[must_use]
+    pub fn has_imm(&self) -> bool {
+        self.completion.flags.intersects(WcFlags::WITH_IMM | WcFlags::WITH_INV)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(wr_id: u64, solicited: bool) -> Completion {
+        Completion { wr_id, releases: 1, solicited, ..Completion::default() }
+    }
+
+    fn ids(cq: &CompQueue, most: u32) -> Vec<u64> {
+        let mut got = Vec::new();
+        cq.poll(most, |c| got.push(c.completion.wr_id));
+        got
+    }
+
+    #[test]
+    fn polling_keeps_order_and_gives_slots_back() {
+        let (cq, credit) = (CompQueue::new(4), Credit::default());
+        let source = cq.attach(credit.clone());
+        for n in 0..4 {
+            assert_eq!(cq.push(done(n, false), source, 0), Pushed::Quiet);
+        }
+        assert_eq!((cq.waiting(), credit.released()), (4, 0));
+        assert_eq!(ids(&cq, 3), [0, 1, 2]);
+        assert_eq!(credit.released(), 3);
+        assert_eq!(ids(&cq, 9), [3]);
+        assert_eq!(ids(&cq, 9), [0u64; 0]);
+    }
+
+    #[test]
+    fn one_too_many_overruns_for_good() {
+        let cq = CompQueue::new(3);
+        let source = cq.attach(Credit::default());
+        for n in 0..3 {
+            cq.push(done(n, false), source, 0);
+        }
+        assert_eq!(cq.push(done(3, false), source, 0), Pushed::Overrun);
+        assert_eq!(ids(&cq, 9), [0, 1, 2]);
+        assert_eq!(cq.push(done(4, false), source, 0), Pushed::Overrun);
+        assert!(cq.is_overrun());
+    }
+
+    #[test]
+    fn an_armed_queue_says_so_once() {
+        let cq = CompQueue::new(8);
+        let source = cq.attach(Credit::default());
+        cq.arm(true);
+        assert_eq!(cq.push(done(0, false), source, 0), Pushed::Quiet);
+        assert_eq!(cq.push(done(1, true), source, 0), Pushed::Event);
+        assert_eq!(cq.push(done(2, true), source, 0), Pushed::Quiet);
+        cq.arm(false);
+        cq.arm(true);
+        assert_eq!(cq.armed(), Arm::Next);
+        assert_eq!(cq.push(done(3, false), source, 0), Pushed::Event);
+    }
+
+    #[test]
+    fn a_failed_completion_counts_as_solicited() {
+        let cq = CompQueue::new(8);
+        let source = cq.attach(Credit::default());
+        cq.arm(true);
+        let failed = Completion { status: WcStatus::WrFlushErr, ..done(0, false) };
+        assert_eq!(cq.push(failed, source, 0), Pushed::Event);
+    }
+
+    #[test]
+    fn a_queue_that_leaves_takes_its_completions_with_it() {
+        let cq = CompQueue::new(8);
+        let (a, b) = (cq.attach(Credit::default()), cq.attach(Credit::default()));
+        for n in 0..6 {
+            cq.push(done(n, false), if n % 2 == 0 { a } else { b }, 0);
+        }
+        cq.detach(a);
+        assert_eq!(cq.waiting(), 3);
+        assert_eq!(ids(&cq, 9), [1, 3, 5]);
+        assert_eq!(cq.attach(Credit::default()), a, "the number is free again");
+    }
+}
