@@ -88,6 +88,11 @@ impl Actor {
         }
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// kill -9, and wait.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

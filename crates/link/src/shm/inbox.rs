@@ -113,6 +113,8 @@ impl Inbox {
         if self.retired & (1 << ring) != 0 {
             if stage == STAGE_CLOSING {
                 self.free(ring);
+            } else {
+                self.layout.used().fetch_and(!(1 << ring), Release);
             }
             return;
         }

@@ -178,4 +178,45 @@ mod tests {
             assert_eq!(pull(std::process::id(), &[], &local).unwrap(), 0);
         }
     }
+
+    /// Not a test by itself: a process with a buffer for others to read and write.
+    #[test]
+    fn actor() {
+        use std::sync::atomic::{AtomicU8, Ordering};
+        if crate::testing::role().is_none() {
+            return;
+        }
+        // Where there is no Yama it needs no leave.
+        let _ = allow_peers();
+        // Atomics, as the other process writes them unseen by the compiler.
+        let buffer: Vec<AtomicU8> = (0..10_000_u32).map(|i| AtomicU8::new(i as u8)).collect();
+        crate::testing::say(buffer.as_ptr().expose_provenance());
+        while buffer[9_999].load(Ordering::Relaxed) != 0xAA {
+            std::thread::yield_now();
+        }
+        crate::testing::say(buffer.iter().filter(|byte| byte.load(Ordering::Relaxed) == 0xAA).count());
+    }
+
+    #[test]
+    fn reaches_into_another_process_and_fails_when_it_is_gone() {
+        let mut child = crate::testing::Actor::start("sys::cma::tests::actor", "buffer");
+        let remote = [Span { addr: child.hear().parse().unwrap(), len: 10_000 }];
+        let mut bytes = vec![0; 10_000];
+        let local = [span_mut(&mut bytes)];
+        // SAFETY: the local span is ours, and the remote one the child's, which waits for it to change.
+        unsafe {
+            assert_eq!(pull(child.pid(), &remote, &local).unwrap(), 10_000);
+        }
+        assert!(bytes.iter().enumerate().all(|(i, byte)| *byte == i as u8));
+        bytes.fill(0xAA);
+        let local = [span_mut(&mut bytes)];
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(push(child.pid(), &remote, &local).unwrap(), 10_000);
+            assert_eq!(child.hear(), "10000");
+            child.kill();
+            let gone = pull(child.pid(), &remote, &local).unwrap_err();
+            assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
+        }
+    }
 }
