@@ -6,7 +6,10 @@
 
 pub mod context;
 pub mod cq;
+pub mod doorbell;
 pub mod key;
 pub mod mr;
+pub mod qpc;
+pub mod qpn;
 pub mod recorder;
 pub mod table;

@@ -1,0 +1,259 @@
+//! The QP context (QPC): 256 bytes of context memory for each queue pair, at fixed offsets.
+//!
+//! Four cache lines, grouped by who writes: control and identity (the command interface), path (modify), requester,
+//! responder (the engine). All numbers are little-endian. [`FIELDS`] is the one table of offsets: the device writes
+//! by it and an inspector reads by it.
+//!
+//! A context is consistent if the sequence word at 0x38 is even and the same before and after reading.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::context::QPC_LEN;
+
+/// Which line a field is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Identity, state and first error.
+    Control,
+    /// Address vector and timers.
+    Path,
+    /// Send side.
+    Requester,
+    /// Receive side.
+    Responder,
+}
+
+/// A field of the context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldInfo {
+    /// Name, snake_case.
+    pub name: &'static str,
+    /// Offset in bytes.
+    pub offset: usize,
+    /// Width in bytes: 1, 2, 4, 8 or 16.
+    pub width: usize,
+    /// Its line.
+    pub group: Group,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+macro_rules! fields {
+    ($($id:ident $name:literal @ $offset:literal : $width:literal $group:ident $doc:literal;)*) => {
+        /// A field of the context, by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Field { $(#[doc = $doc] $id,)* }
+
+        /// The layout, in the order of offsets.
+        pub const FIELDS: &[FieldInfo] = &[$(FieldInfo {
+            name: $name, offset: $offset, width: $width, group: Group::$group, doc: $doc,
+        },)*];
+    };
+}
+
+fields! {
+    Qpn "qpn" @ 0x00: 4 Control "QP number; 0 in a free context";
+    QpType "qp_type" @ 0x04: 1 Control "enum ibv_qp_type";
+    State "state" @ 0x05: 1 Control "enum ibv_qp_state";
+    SqSigAll "sq_sig_all" @ 0x06: 1 Control "1 if every send is signalled";
+    SqDraining "sq_draining" @ 0x07: 1 Control "1 while SQD waits for work in flight";
+    Pd "pd" @ 0x08: 4 Control "handle of the protection domain";
+    Context "context" @ 0x0c: 4 Control "handle of the open device context";
+    SendCq "send_cq" @ 0x10: 4 Control "handle of the send CQ";
+    RecvCq "recv_cq" @ 0x14: 4 Control "handle of the receive CQ";
+    Srq "srq" @ 0x18: 4 Control "handle of the SRQ, 0 for none";
+    Access "access" @ 0x1c: 4 Control "qp_access_flags";
+    CreatedNs "created_ns" @ 0x20: 8 Control "time of creation, monotonic ns";
+    FirstStatus "first_status" @ 0x28: 2 Control "enum ibv_wc_status of the first error";
+    FirstCheck "first_check" @ 0x2a: 2 Control "the check that failed first; 0 for none";
+    FirstPsn "first_psn" @ 0x2c: 4 Control "PSN of the first error";
+    FirstWrId "first_wr_id" @ 0x30: 8 Control "wr_id of the first error";
+    Sequence "sequence" @ 0x38: 4 Control "odd while the context is being written";
+    Qkey "qkey" @ 0x3c: 4 Control "Q_Key";
+    Dgid "dgid" @ 0x40: 16 Path "destination GID";
+    DestQpn "dest_qpn" @ 0x50: 4 Path "destination QP number";
+    SgidIndex "sgid_index" @ 0x54: 1 Path "index of the source GID";
+    HopLimit "hop_limit" @ 0x55: 1 Path "hop limit";
+    TrafficClass "traffic_class" @ 0x56: 1 Path "traffic class";
+    Sl "sl" @ 0x57: 1 Path "service level";
+    FlowLabel "flow_label" @ 0x58: 4 Path "flow label";
+    PathMtu "path_mtu" @ 0x5c: 1 Path "enum ibv_mtu";
+    PortNum "port_num" @ 0x5d: 1 Path "port";
+    PkeyIndex "pkey_index" @ 0x5e: 2 Path "index of the P_Key";
+    Timeout "timeout" @ 0x60: 1 Path "local ACK timeout, 4.096 us * 2^n";
+    RetryCnt "retry_cnt" @ 0x61: 1 Path "transport retries";
+    RnrRetry "rnr_retry" @ 0x62: 1 Path "RNR retries, 7 without end";
+    MinRnrTimer "min_rnr_timer" @ 0x63: 1 Path "RNR timer code asked of the peer";
+    MaxRdAtomic "max_rd_atomic" @ 0x64: 1 Path "reads and atomics outstanding as requester";
+    MaxDestRdAtomic "max_dest_rd_atomic" @ 0x65: 1 Path "reads and atomics outstanding as responder";
+    MaxSendSge "max_send_sge" @ 0x66: 2 Path "elements of a send";
+    MaxRecvSge "max_recv_sge" @ 0x68: 2 Path "elements of a receive";
+    MaxInline "max_inline" @ 0x6c: 4 Path "bytes that can be posted inline";
+    NextPsn "next_psn" @ 0x80: 4 Requester "PSN of the next new request";
+    Unacknowledged "unacknowledged" @ 0x84: 4 Requester "oldest PSN not acknowledged";
+    SqHead "sq_head" @ 0x88: 4 Requester "index of the oldest request not finished";
+    SqTail "sq_tail" @ 0x8c: 4 Requester "index of the next request to be posted";
+    SqUsed "sq_used" @ 0x90: 4 Requester "send queue slots in use";
+    SqDepth "sq_depth" @ 0x94: 4 Requester "send queue slots";
+    RetryLeft "retry_left" @ 0x98: 1 Requester "transport retries left";
+    RnrLeft "rnr_left" @ 0x99: 1 Requester "RNR retries left";
+    ExpectedPsn "expected_psn" @ 0xc0: 4 Responder "PSN expected next";
+    Msn "msn" @ 0xc4: 4 Responder "messages completed, 24 bits";
+    RqPosted "rq_posted" @ 0xc8: 4 Responder "receives posted and not taken";
+    RqUsed "rq_used" @ 0xcc: 4 Responder "receive queue slots in use";
+    RqDepth "rq_depth" @ 0xd0: 4 Responder "receive queue slots";
+    RqTail "rq_tail" @ 0xd4: 4 Responder "receives ever posted";
+}
+
+/// Words of the sequence number and its neighbour.
+const SEQUENCE_WORD: usize = 0x38 / 8;
+
+const _: () = {
+    let mut i = 0;
+    let mut end = 0;
+    while i < FIELDS.len() {
+        let f = FIELDS[i];
+        assert!(f.offset >= end && f.offset.is_multiple_of(if f.width > 8 { 8 } else { f.width }));
+        end = f.offset + f.width;
+        let line = f.offset / 64;
+        assert!(line == f.group as usize && (end - 1) / 64 == line);
+        i += 1;
+    }
+    assert!(end <= QPC_LEN);
+};
+
+/// A context outside of context memory: made to be written, or read in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image([u8; QPC_LEN]);
+
+impl Default for Image {
+    fn default() -> Self {
+        Self([0; QPC_LEN])
+    }
+}
+
+impl Image {
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; QPC_LEN] {
+        &self.0
+    }
+
+    /// Sets a number.
+    pub fn set(&mut self, field: Field, value: u64) {
+        let f = FIELDS[field as usize];
+        let width = f.width.min(8);
+        self.0[f.offset..f.offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    /// Sets the destination GID.
+    pub fn set_dgid(&mut self, gid: [u8; 16]) {
+        let f = FIELDS[Field::Dgid as usize];
+        self.0[f.offset..f.offset + 16].copy_from_slice(&gid);
+    }
+
+    /// A number (of a GID, its first eight bytes).
+    #[must_use]
+    pub fn get(&self, field: Field) -> u64 {
+        let f = FIELDS[field as usize];
+        let mut bytes = [0; 8];
+        let width = f.width.min(8);
+        bytes[..width].copy_from_slice(&self.0[f.offset..f.offset + width]);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// The destination GID.
+    #[must_use]
+    pub fn dgid(&self) -> [u8; 16] {
+        let f = FIELDS[Field::Dgid as usize];
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&self.0[f.offset..f.offset + 16]);
+        gid
+    }
+
+    /// Writes the lines `from_line ..` to a context. There is one writer at a time, the holder of the NIC.
+    pub fn store(&self, words: &[AtomicU64], from_line: usize) {
+        let Some(sequence) = words.get(SEQUENCE_WORD) else { return };
+        let old = sequence.load(Ordering::Relaxed);
+        let next = (old as u32 | 1).wrapping_add(1);
+        let keep = if from_line == 0 { self.get(Field::Qkey) << 32 } else { old & !0xffff_ffff };
+        sequence.store(old & !0xffff_ffff | u64::from(old as u32 | 1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (i, (word, bytes)) in words.iter().zip(self.0.as_chunks::<8>().0).enumerate().skip(from_line * 8)
+        {
+            if i != SEQUENCE_WORD {
+                word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            }
+        }
+        sequence.store(keep | u64::from(next), Ordering::Release);
+    }
+
+    /// Reads a context in one piece; `None` if it did not stand still for `tries` attempts.
+    #[must_use]
+    pub fn load(words: &[AtomicU64], tries: u32) -> Option<Self> {
+        let sequence = words.get(SEQUENCE_WORD)?;
+        for _ in 0..tries {
+            let before = sequence.load(Ordering::Acquire);
+            if before & 1 == 1 {
+                std::hint::spin_loop();
+                continue;
+            }
+            let mut image = Self::default();
+            for (bytes, word) in image.0.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            fence(Ordering::Acquire);
+            if sequence.load(Ordering::Relaxed) == before {
+                return Some(image);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{ContextMemory, Layout};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let memory = ContextMemory::private(Layout { qp_slots: 3, recorder_slots: 0 });
+        let mut image = Image::default();
+        image.set(Field::Qpn, 0x1234);
+        image.set(Field::Qkey, 0x1111_1111);
+        image.set(Field::NextPsn, 77);
+        image.set_dgid([9; 16]);
+        image.store(memory.qpc(1).unwrap(), 0);
+        image.set(Field::Qpn, 9);
+        image.set(Field::NextPsn, 78);
+        image.store(memory.qpc(1).unwrap(), 2);
+        let got = Image::load(memory.qpc(1).unwrap(), 3).unwrap();
+        assert_eq!((got.get(Field::Qpn), got.get(Field::NextPsn)), (0x1234, 78));
+        assert_eq!((got.get(Field::Qkey), got.dgid()), (0x1111_1111, [9; 16]));
+        assert_eq!(got.get(Field::Sequence), 4);
+        assert_eq!(Image::load(memory.qpc(0).unwrap(), 1), Some(Image::default()));
+        assert!(memory.qpc(3).is_none());
+    }
+
+    #[test]
+    fn a_reader_never_sees_a_torn_context() {
+        let memory = ContextMemory::private(Layout { qp_slots: 1, recorder_slots: 0 });
+        let writer = memory.clone();
+        let thread = std::thread::spawn(move || {
+            let mut image = Image::default();
+            for n in 0..20_000u64 {
+                image.set(Field::Qpn, n & 0xff_ffff);
+                image.set(Field::Msn, n & 0xff_ffff);
+                image.store(writer.qpc(0).unwrap(), 0);
+            }
+        });
+        while !thread.is_finished() {
+            if let Some(image) = Image::load(memory.qpc(0).unwrap(), 100) {
+                assert_eq!(image.get(Field::Qpn), image.get(Field::Msn));
+            }
+        }
+        thread.join().unwrap();
+    }
+}
