@@ -35,8 +35,8 @@ pub enum Pushed {
     Quiet,
     /// It is in, and the CQ was armed for it: raise a completion event.
     Event,
-    /// There was no room: the CQ is overrun and of no use any more.
-    Overrun,
+    /// There was no room: the CQ is overrun and of no use any more. True the first time.
+    Overrun(bool),
 }
 
 /// A completion queue. Both sides take its own lock, and no other.
@@ -119,8 +119,8 @@ impl CompQueue {
     pub fn push(&self, completion: Completion, source: u32, timestamp_ns: u64) -> Pushed {
         let mut inner = self.lock();
         if inner.overrun || inner.tail.wrapping_sub(inner.head) >= self.depth {
-            inner.overrun = true;
-            return Pushed::Overrun;
+            let first = !std::mem::replace(&mut inner.overrun, true);
+            return Pushed::Overrun(first);
         }
         let slot = inner.slot(inner.tail);
         inner.ring[slot] = Cqe { completion, timestamp_ns, source };
@@ -226,9 +226,9 @@ mod tests {
         for n in 0..3 {
             cq.push(done(n, false), source, 0);
         }
-        assert_eq!(cq.push(done(3, false), source, 0), Pushed::Overrun);
+        assert_eq!(cq.push(done(3, false), source, 0), Pushed::Overrun(true));
         assert_eq!(ids(&cq, 9), [0, 1, 2]);
-        assert_eq!(cq.push(done(4, false), source, 0), Pushed::Overrun);
+        assert_eq!(cq.push(done(4, false), source, 0), Pushed::Overrun(false));
         assert!(cq.is_overrun());
     }
 

@@ -1,15 +1,34 @@
-//! What is the device? QP-context memory, object tables, work queues, doorbells, limits.
+//! What is the device?
 //!
-//! So far: tables of objects by handle, memory regions and their keys, completion queues, context memory and
-//! the flight recorder.
+//! A network adapter of one port: tables of objects by handle, memory regions and their keys, completion queues,
+//! QP contexts in context memory, doorbells, the flight recorder, the commands, and the engine that makes QPs run.
+//! It is pure: time is an argument, and links and memory are the [`World`].
+//!
+//! * Commands (`create_qp`, `modify_qp`, …) are checked, executed and kept in the recorder; a refusal is a value.
+//! * Posting and polling go through [`QpShared`] and [`cq::CompQueue`], which their owner and the engine share;
+//!   neither takes the engine.
+//! * [`Nic::handle_packet`] takes packets, [`Nic::progress`] does what is due, [`Nic::deadline`] says by when.
 #![forbid(unsafe_code)]
 
 pub mod context;
 pub mod cq;
+mod device;
 pub mod doorbell;
+mod engine;
+mod env;
 pub mod key;
+pub mod limits;
 pub mod mr;
+pub mod port;
+mod qp_commands;
 pub mod qpc;
 pub mod qpn;
 pub mod recorder;
+mod shared;
 pub mod table;
+mod world;
+
+pub use device::{Nic, Registered};
+pub use qp_commands::{CreateError, QpInit};
+pub use shared::{QpShared, Sender, check_opcode};
+pub use world::{Notifier, Subject, World};

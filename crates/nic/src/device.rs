@@ -1,0 +1,422 @@
+//! The device: its tables, and the commands on them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use glassnic_events::{Call, Event, Field, Limit, ObjectKind, Refusal, Rule};
+use glassnic_transport::Qp;
+use glassnic_transport::attr::{AccessFlags, AddressVector};
+use glassnic_transport::state::DeviceFacts;
+use glassnic_wire::command::body::{CreateQueue, RegMr};
+use glassnic_wire::command::{Body, CommandFlags, CommandOpcode, CommandRecord};
+
+use crate::context::ContextMemory;
+use crate::cq::CompQueue;
+use crate::doorbell::Doorbells;
+use crate::env::Report;
+use crate::key::splitmix;
+use crate::limits::Limits;
+use crate::mr::{Mr, MrTable};
+use crate::port::Port;
+use crate::qpn::QpnTable;
+use crate::recorder::Recorder;
+use crate::shared::QpShared;
+use crate::table::Table;
+use crate::world::Notifier;
+
+/// A protection domain.
+#[derive(Debug, Default)]
+pub(crate) struct Pd {
+    pub mrs: u32,
+    pub qps: u32,
+    pub ahs: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct CqEntry {
+    pub queue: Arc<CompQueue>,
+    pub users: u32,
+}
+
+#[derive(Debug)]
+struct Ah {
+    pd: u32,
+}
+
+/// A QP and what the device keeps for it.
+#[derive(Debug)]
+pub(crate) struct QpEntry {
+    pub qp: Qp,
+    pub shared: Arc<QpShared>,
+    pub send: Report,
+    pub recv: Report,
+    /// It waits in the ready list.
+    pub ready: bool,
+    /// The earliest entry that stands for it in the heap of deadlines.
+    pub armed: Option<u64>,
+    pub created_ns: u64,
+}
+
+/// A registered region as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Handle.
+    pub handle: u32,
+    /// L_Key.
+    pub lkey: u32,
+    /// R_Key.
+    pub rkey: u32,
+}
+
+/// A network adapter of one port.
+#[derive(Debug)]
+pub struct Nic {
+    pub(crate) limits: Limits,
+    pub(crate) port: Port,
+    pub(crate) pds: Table<Pd>,
+    pub(crate) mrs: MrTable,
+    pub(crate) cqs: Table<CqEntry>,
+    ahs: Table<Ah>,
+    pub(crate) qps: Vec<Option<Box<QpEntry>>>,
+    pub(crate) free_slots: VecDeque<u32>,
+    pub(crate) qpns: QpnTable,
+    pub(crate) memory: ContextMemory,
+    pub(crate) recorder: Recorder,
+    pub(crate) bells: Arc<Doorbells>,
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) notifier: Arc<dyn Notifier>,
+    pub(crate) seed: u64,
+}
+
+impl Nic {
+    /// A device with nothing on it. `seed` should be unpredictable: keys and numbers come from it.
+    #[must_use]
+    pub fn new(
+        limits: Limits,
+        port: Port,
+        memory: ContextMemory,
+        notifier: Arc<dyn Notifier>,
+        mut seed: u64,
+    ) -> Self {
+        let slots = memory.layout().qp_slots.min(limits.max_qp as usize);
+        Self {
+            limits: Limits { max_qp: slots as u32, ..limits },
+            port,
+            pds: Table::new(limits.max_pd),
+            mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
+            cqs: Table::new(limits.max_cq),
+            ahs: Table::new(limits.max_ah),
+            qps: Vec::new(),
+            free_slots: VecDeque::new(),
+            qpns: QpnTable::new(splitmix(&mut seed)),
+            recorder: Recorder::new(memory.clone()),
+            memory,
+            bells: Arc::new(Doorbells::new(slots)),
+            ready: VecDeque::new(),
+            deadlines: BinaryHeap::new(),
+            notifier,
+            seed,
+        }
+    }
+
+    /// Its limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// The host's addresses or MTU have changed.
+    pub fn set_port(&mut self, port: Port) {
+        self.port = port;
+    }
+
+    /// Its doorbells.
+    #[must_use]
+    pub fn doorbells(&self) -> Arc<Doorbells> {
+        self.bells.clone()
+    }
+
+    /// Its recorder.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Its context memory.
+    #[must_use]
+    pub fn memory(&self) -> &ContextMemory {
+        &self.memory
+    }
+
+    /// Gives it QP numbers.
+    pub fn add_qpn_block(&mut self, block: u16) {
+        self.qpns.add_block(block);
+    }
+
+    /// The blocks of QP numbers that it has.
+    pub fn qpn_blocks(&self) -> impl Iterator<Item = u16> {
+        self.qpns.blocks()
+    }
+
+    /// True if the QP number is in use here.
+    #[must_use]
+    pub fn has_qp(&self, qpn: u32) -> bool {
+        self.qpns.slot(qpn).is_some()
+    }
+
+    /// Allocates a protection domain (`ibv_alloc_pd(3)`).
+    ///
+    /// # Errors
+    /// `max_pd`.
+    pub fn alloc_pd(&mut self, now: u64) -> Result<u32, Refusal> {
+        let limit = u64::from(self.pds.limit());
+        match self.pds.insert(Pd::default()) {
+            Some(pd) => {
+                self.note(now, CommandOpcode::AllocPd, pd);
+                Ok(pd)
+            }
+            None => {
+                let held = u64::from(self.pds.len());
+                Err(self.refuse(
+                    now,
+                    Call::AllocPd,
+                    None,
+                    Rule::LimitReached { kind: ObjectKind::Pd, limit, held },
+                ))
+            }
+        }
+    }
+
+    /// Frees a protection domain (`ibv_dealloc_pd(3)`).
+    ///
+    /// # Errors
+    /// EBUSY while something belongs to it.
+    pub fn dealloc_pd(&mut self, pd: u32, now: u64) -> Result<(), Refusal> {
+        let checked = match self.pds.get(pd) {
+            None => Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd }),
+            Some(p) => {
+                let users = [(p.qps, ObjectKind::Qp), (p.mrs, ObjectKind::Mr), (p.ahs, ObjectKind::Ah)];
+                match users.into_iter().find(|(n, _)| *n > 0) {
+                    Some((count, by_kind)) => {
+                        Err(Rule::InUse { kind: ObjectKind::Pd, handle: pd, by_kind, count })
+                    }
+                    None => Ok(()),
+                }
+            }
+        };
+        checked.map_err(|rule| self.refuse(now, Call::DeallocPd, None, rule))?;
+        self.pds.remove(pd);
+        self.note(now, CommandOpcode::DeallocPd, pd);
+        Ok(())
+    }
+
+    /// Registers memory (`ibv_reg_mr(3)`). That it is mapped is for the host to check.
+    ///
+    /// # Errors
+    /// Bad PD, rights that need LOCAL_WRITE, an impossible range, `max_mr`.
+    pub fn reg_mr(&mut self, mr: Mr, now: u64) -> Result<Registered, Refusal> {
+        let checked = self.check_mr(&mr);
+        checked.map_err(|rule| self.refuse(now, Call::RegMr, None, rule))?;
+        let Some((handle, lkey, rkey)) = self.mrs.register(mr) else {
+            let limit = u64::from(self.limits.max_mr);
+            let rule = Rule::LimitReached { kind: ObjectKind::Mr, limit, held: limit };
+            return Err(self.refuse(now, Call::RegMr, None, rule));
+        };
+        if let Some(pd) = self.pds.get_mut(mr.pd) {
+            pd.mrs += 1;
+        }
+        let body = RegMr {
+            access: mr.access.bits().into(),
+            addr: mr.host.into(),
+            length: mr.length.into(),
+            iova: mr.iova.into(),
+            lkey: lkey.into(),
+            rkey: rkey.into(),
+            ..RegMr::default()
+        };
+        self.keep(now, CommandOpcode::RegMr, 0, mr.pd, &body);
+        Ok(Registered { handle, lkey, rkey })
+    }
+
+    fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
+        if self.pds.get(mr.pd).is_none() {
+            return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: mr.pd });
+        }
+        if mr.access.intersects(AccessFlags::REMOTE_CHANGES) && !mr.access.contains(AccessFlags::LOCAL_WRITE)
+        {
+            return Err(Rule::RemoteNeedsLocalWrite { access: mr.access.bits() });
+        }
+        let fits = mr.host.checked_add(mr.length).is_some() && mr.iova.checked_add(mr.length).is_some();
+        if !fits {
+            return Err(Rule::MrRange { addr: mr.host, len: mr.length });
+        }
+        if mr.length > self.limits.max_mr_size {
+            return Err(Rule::ExceedsLimit {
+                what: Field::Length,
+                offered: mr.length,
+                limit: self.limits.max_mr_size,
+                limit_name: Limit::MaxMrSize,
+            });
+        }
+        Ok(())
+    }
+
+    /// Deregisters memory (`ibv_dereg_mr(3)`).
+    ///
+    /// # Errors
+    /// Bad handle.
+    pub fn dereg_mr(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
+        let Some(mr) = self.mrs.deregister(handle) else {
+            let rule = Rule::BadHandle { kind: ObjectKind::Mr, handle };
+            return Err(self.refuse(now, Call::DeregMr, None, rule));
+        };
+        if let Some(pd) = self.pds.get_mut(mr.pd) {
+            pd.mrs = pd.mrs.saturating_sub(1);
+        }
+        self.note(now, CommandOpcode::DeregMr, handle);
+        Ok(())
+    }
+
+    /// Creates a completion queue (`ibv_create_cq(3)`).
+    ///
+    /// # Errors
+    /// `cqe` of 0 or above `max_cqe`; `max_cq`.
+    pub fn create_cq(&mut self, cqe: u32, now: u64) -> Result<(u32, Arc<CompQueue>), Refusal> {
+        let max = self.limits.max_cqe;
+        if cqe == 0 || cqe > max {
+            let what = Field::Cqe;
+            let rule = Rule::OutOfRange { what, offered: cqe.into(), min: 1, max: max.into() };
+            return Err(self.refuse(now, Call::CreateCq, None, rule));
+        }
+        let queue = Arc::new(CompQueue::new(cqe));
+        let Some(handle) = self.cqs.insert(CqEntry { queue: queue.clone(), users: 0 }) else {
+            let (limit, held) = (self.cqs.limit().into(), self.cqs.len().into());
+            let rule = Rule::LimitReached { kind: ObjectKind::Cq, limit, held };
+            return Err(self.refuse(now, Call::CreateCq, None, rule));
+        };
+        let body = CreateQueue { entries: cqe.into(), granted: cqe.into(), ..CreateQueue::default() };
+        self.keep(now, CommandOpcode::CreateCq, 0, handle, &body);
+        Ok((handle, queue))
+    }
+
+    /// Destroys a completion queue (`ibv_destroy_cq(3)`).
+    ///
+    /// # Errors
+    /// EBUSY while a QP reports to it.
+    pub fn destroy_cq(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
+        let rule = match self.cqs.get(handle) {
+            None => Some(Rule::BadHandle { kind: ObjectKind::Cq, handle }),
+            Some(cq) if cq.users > 0 => {
+                Some(Rule::InUse { kind: ObjectKind::Cq, handle, by_kind: ObjectKind::Qp, count: cq.users })
+            }
+            Some(_) => None,
+        };
+        if let Some(rule) = rule {
+            return Err(self.refuse(now, Call::DestroyCq, None, rule));
+        }
+        self.cqs.remove(handle);
+        self.note(now, CommandOpcode::DestroyCq, handle);
+        Ok(())
+    }
+
+    /// Creates an address handle (`ibv_create_ah(3)`).
+    ///
+    /// # Errors
+    /// Bad PD; no GRH, which Ethernet needs; an empty GID index; `max_ah`.
+    pub fn create_ah(&mut self, pd: u32, av: &AddressVector, now: u64) -> Result<u32, Refusal> {
+        let checked = self.check_ah(pd, av);
+        checked.map_err(|rule| self.refuse(now, Call::CreateAh, None, rule))?;
+        let Some(handle) = self.ahs.insert(Ah { pd }) else {
+            let (limit, held) = (self.ahs.limit().into(), self.ahs.len().into());
+            let rule = Rule::LimitReached { kind: ObjectKind::Ah, limit, held };
+            return Err(self.refuse(now, Call::CreateAh, None, rule));
+        };
+        if let Some(p) = self.pds.get_mut(pd) {
+            p.ahs += 1;
+        }
+        self.note(now, CommandOpcode::CreateAh, handle);
+        Ok(handle)
+    }
+
+    fn check_ah(&self, pd: u32, av: &AddressVector) -> Result<(), Rule> {
+        if self.pds.get(pd).is_none() {
+            return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd });
+        }
+        if av.port_num != 1 {
+            return Err(Rule::OutOfRange {
+                what: Field::AhPortNum,
+                offered: av.port_num.into(),
+                min: 1,
+                max: 1,
+            });
+        }
+        if !av.is_global {
+            return Err(Rule::NoGrh { what: Field::AhIsGlobal, port: av.port_num });
+        }
+        if self.port.gid(av.sgid_index).is_none() {
+            let valid = self.port.facts().gids;
+            return Err(Rule::GidIndexEmpty { port: av.port_num, index: av.sgid_index, valid });
+        }
+        Ok(())
+    }
+
+    /// Destroys an address handle.
+    ///
+    /// # Errors
+    /// Bad handle.
+    pub fn destroy_ah(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
+        let Some(ah) = self.ahs.remove(handle) else {
+            let rule = Rule::BadHandle { kind: ObjectKind::Ah, handle };
+            return Err(self.refuse(now, Call::DestroyAh, None, rule));
+        };
+        if let Some(p) = self.pds.get_mut(ah.pd) {
+            p.ahs = p.ahs.saturating_sub(1);
+        }
+        self.note(now, CommandOpcode::DestroyAh, handle);
+        Ok(())
+    }
+
+    /// Makes a refusal and keeps it.
+    pub fn refuse(&mut self, now: u64, call: Call, qpn: Option<u32>, rule: Rule) -> Refusal {
+        let refusal = Refusal { qpn, ..Refusal::new(call, rule) };
+        self.recorder.event(now, &Event::Refused(refusal));
+        refusal
+    }
+
+    /// Calls `f` with what the checks of modify need to know.
+    pub(crate) fn with_facts<T>(&self, f: impl FnOnce(&DeviceFacts<'_>) -> T) -> T {
+        let ports = [self.port.facts()];
+        f(&DeviceFacts {
+            ports: &ports,
+            max_qp_init_rd_atom: self.limits.max_qp_init_rd_atom,
+            max_qp_rd_atom: self.limits.max_qp_rd_atom,
+            atomics: true,
+        })
+    }
+
+    /// Keeps an executed command without fields of its own.
+    fn note(&self, now: u64, opcode: CommandOpcode, handle: u32) {
+        let mut record = CommandRecord::new(opcode);
+        record.set_pd(handle);
+        record.set_status(0, CommandFlags::DONE);
+        self.recorder.keep(now, record);
+    }
+
+    /// Keeps an executed command.
+    pub(crate) fn keep<B: Body>(&self, now: u64, opcode: CommandOpcode, qpn: u32, handle: u32, body: &B) {
+        if let Ok(mut record) = CommandRecord::with_body(opcode, body) {
+            record.set_qpn(qpn);
+            record.set_pd(handle);
+            record.set_status(0, CommandFlags::DONE);
+            self.recorder.keep(now, record);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The engine: what makes QPs run.
+
+use std::cmp::Reverse;
+
+use glassnic_events::{DropReason, Event};
+use glassnic_transport::{Incoming, Progress};
+
+use crate::device::Nic;
+use crate::world::World;
+
+/// Descriptors that one QP may send before the next has its turn.
+const TURN: u32 = 64;
+
+impl Nic {
+    /// Takes a packet. Answers leave with the next [`Nic::progress`].
+    pub fn handle_packet<W: World>(&mut self, world: &mut W, now: u64, inc: &Incoming<'_>) {
+        let qpn = inc.headers.bth.dest_qp.value();
+        let Some(slot) = self.qpns.slot(qpn) else {
+            let (qpn, psn) = (Some(qpn), Some(inc.headers.bth.psn.value()));
+            self.recorder.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::UnknownQp });
+            return;
+        };
+        self.with_qp(world, slot, now, |qp, env, sq| qp.handle_packet(env, sq, now, inc));
+        self.make_ready(slot);
+    }
+
+    /// Does what is due: posted work, answers, timers. True if more could be done at once, or would be if the
+    /// links had room.
+    pub fn progress<W: World>(&mut self, world: &mut W, now: u64) -> bool {
+        self.expire(world, now);
+        let bells = self.bells.clone();
+        bells.take(|slot| self.make_ready(slot));
+        for _ in 0..self.ready.len() {
+            let Some(slot) = self.ready.pop_front() else { break };
+            if let Some(Some(entry)) = self.qps.get_mut(slot as usize) {
+                entry.ready = false;
+            }
+            let mut budget = TURN;
+            let more = self.with_qp(world, slot, now, |qp, env, sq| qp.transmit(env, sq, now, &mut budget));
+            self.write_context(slot, false);
+            if more == Some(Progress::More) {
+                self.make_ready(slot);
+            }
+        }
+        !self.ready.is_empty() || self.bells.is_ringing()
+    }
+
+    /// True if there is work that waits for nothing but a call of [`Nic::progress`].
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.ready.is_empty() || self.bells.is_ringing()
+    }
+
+    /// When [`Nic::progress`] must be called at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<u64> {
+        self.deadlines.peek().map(|Reverse((at, _))| *at)
+    }
+
+    pub(crate) fn make_ready(&mut self, slot: u32) {
+        if let Some(Some(entry)) = self.qps.get_mut(slot as usize)
+            && !entry.ready
+        {
+            entry.ready = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Runs the timers that are due. An entry of the heap is a reminder to look, no more: the QP's own deadline
+    /// may have moved on since.
+    fn expire<W: World>(&mut self, world: &mut W, now: u64) {
+        while let Some(Reverse((at, slot))) = self.deadlines.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop();
+            let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { continue };
+            if entry.armed == Some(at) {
+                entry.armed = None;
+            }
+            if entry.qp.deadline().is_some_and(|d| d <= now) {
+                self.with_qp(world, slot, now, |qp, env, sq| qp.handle_timeout(env, sq, now));
+                self.make_ready(slot);
+            } else {
+                self.with_qp(world, slot, now, |_, _, _| ());
+            }
+        }
+    }
+}

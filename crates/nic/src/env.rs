@@ -1,0 +1,127 @@
+//! The device as one QP sees it while it runs.
+
+use std::sync::Arc;
+
+use glassnic_events::{AsyncEventType, Check, Event, WcStatus};
+use glassnic_transport::attr::AddressVector;
+use glassnic_transport::{AtomicOp, Completion, Device, KeyFault, Payload, Recv, RemoteAccess, Tx};
+use glassnic_wire::Qpn;
+
+use crate::cq::{CompQueue, Pushed};
+use crate::mr::MrTable;
+use crate::port::Port;
+use crate::recorder::Recorder;
+use crate::shared::QpShared;
+use crate::world::{Notifier, Subject, World};
+
+/// A CQ as a QP reports to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub cq: Arc<CompQueue>,
+    pub handle: u32,
+    /// Our number among the CQ's sources.
+    pub source: u32,
+}
+
+/// See the module.
+pub(crate) struct Env<'a, W> {
+    pub world: &'a mut W,
+    pub mrs: &'a MrTable,
+    pub recorder: &'a Recorder,
+    pub port: &'a Port,
+    pub notifier: &'a dyn Notifier,
+    pub shared: &'a QpShared,
+    pub send_report: &'a Report,
+    pub recv_report: &'a Report,
+    pub now: u64,
+    /// A completion found no room.
+    pub overrun: bool,
+}
+
+impl<W: World> Env<'_, W> {
+    fn complete(&mut self, c: Completion, send: bool) {
+        let report = if send { self.send_report } else { self.recv_report };
+        if c.status != WcStatus::Success {
+            let (qpn, wr_id, status) = (c.qpn.value(), c.wr_id, c.status);
+            let check = if status == WcStatus::WrFlushErr { Check::Flushed } else { Check::None };
+            self.recorder.event(self.now, &Event::CompletionError { qpn, wr_id, status, check });
+        }
+        match report.cq.push(c, report.source, self.now) {
+            Pushed::Quiet => {}
+            Pushed::Event => self.notifier.completion(report.handle),
+            Pushed::Overrun(first) => {
+                self.overrun = true;
+                if first {
+                    self.notifier.asynchronous(AsyncEventType::CqErr, Subject::Cq(report.handle));
+                }
+            }
+        }
+    }
+}
+
+impl<W: World> Device for Env<'_, W> {
+    fn local(&self, pd: u32, lkey: u32, addr: u64, len: u64, write: bool) -> Result<u64, KeyFault> {
+        self.mrs.local(pd, lkey, addr, len, write)
+    }
+
+    fn remote(
+        &self,
+        pd: u32,
+        _qpn: Qpn,
+        rkey: u32,
+        addr: u64,
+        len: u64,
+        access: RemoteAccess,
+    ) -> Result<u64, KeyFault> {
+        self.mrs.remote(pd, rkey, addr, len, access)
+    }
+
+    fn invalidate(&mut self, _pd: u32, _qpn: Qpn, _rkey: u32) -> Result<(), KeyFault> {
+        // Only memory windows of type 2 may be invalidated by a peer; a region of ibv_reg_mr may not (IBA 10.6.5).
+        Err(KeyFault::NoRight)
+    }
+
+    fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {
+        self.world.store(to, payload, offset, len)
+    }
+
+    fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault> {
+        self.world.atomic(at, op)
+    }
+
+    fn take_receive(&mut self) -> Recv {
+        self.shared.lock_rq().take().map_or(Recv::Empty, Recv::Wqe)
+    }
+
+    fn complete_send(&mut self, c: Completion) {
+        self.complete(c, true);
+    }
+
+    fn complete_recv(&mut self, c: Completion) {
+        self.complete(c, false);
+    }
+
+    fn burst(&self, path: &AddressVector, dest: Qpn) -> u32 {
+        self.world.burst(path, dest)
+    }
+
+    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool {
+        self.world.room(path, dest, bytes)
+    }
+
+    fn transmit(&mut self, tx: &Tx<'_>) {
+        // An address that the host has lost since the modify: nothing can be sent from it.
+        if let Some(gid) = self.port.gid(tx.path.sgid_index) {
+            self.world.transmit(gid, tx);
+        }
+    }
+
+    fn event(&mut self, e: Event) {
+        self.recorder.event(self.now, &e);
+    }
+
+    fn raise(&mut self, e: AsyncEventType) {
+        self.recorder.event(self.now, &Event::Async { event: e, subject: self.shared.qpn });
+        self.notifier.asynchronous(e, Subject::Qp(self.shared.qpn));
+    }
+}

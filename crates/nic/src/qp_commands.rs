@@ -1,0 +1,422 @@
+//! The four operations on a QP: create, modify, query, destroy.
+
+use std::sync::Arc;
+
+use glassnic_events::{AttrMask, Call, Event, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule};
+use glassnic_transport::attr::{QpAttr, QpCap};
+use glassnic_transport::state::check_modify;
+use glassnic_transport::{Qp, QpConfig};
+use glassnic_wire::Qpn;
+use glassnic_wire::command::CommandOpcode;
+use glassnic_wire::command::body::{CreateQp, ModifyQp, QueryQp};
+
+use crate::device::{Nic, QpEntry};
+use crate::env::{Env, Report};
+use crate::key::splitmix;
+use crate::qpc::{Field as Qpc, Image};
+use crate::shared::QpShared;
+use crate::world::World;
+
+/// `ibv_qp_init_attr`, with handles.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInit {
+    /// Protection domain.
+    pub pd: u32,
+    /// Service.
+    pub qp_type: QpType,
+    /// Send CQ.
+    pub send_cq: u32,
+    /// Receive CQ.
+    pub recv_cq: u32,
+    /// Queue sizes.
+    pub cap: QpCap,
+    /// Every send is signalled.
+    pub sq_sig_all: bool,
+}
+
+/// Why no QP was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateError {
+    /// Refused.
+    Refused(Refusal),
+    /// The device needs another block of QP numbers ([`Nic::add_qpn_block`]), then the call may be repeated.
+    NeedsQpns,
+}
+
+impl Nic {
+    /// Creates a QP in RESET: a context from the pool, a number, and the mapping between them.
+    ///
+    /// # Errors
+    /// A limit, a bad handle, a service that is not there; or no number.
+    pub fn create_qp(&mut self, init: &QpInit, now: u64) -> Result<Arc<QpShared>, CreateError> {
+        let checked = self.check_create(init);
+        checked.map_err(|rule| CreateError::Refused(self.refuse(now, Call::CreateQp, None, rule)))?;
+        let slot = self.free_slots.front().copied().unwrap_or(self.qps.len() as u32);
+        let qpn = self.qpns.take(slot, now).ok_or(CreateError::NeedsQpns)?;
+        if self.free_slots.pop_front().is_none() {
+            self.qps.push(None);
+        }
+        let shared = Arc::new(QpShared::new(qpn, init.qp_type, init.cap, slot, self.bells.clone()));
+        let (send, recv) =
+            (self.report(init.send_cq, &shared, true), self.report(init.recv_cq, &shared, false));
+        let (Some(send), Some(recv)) = (send, recv) else {
+            // Both were there when they were checked.
+            return Err(CreateError::NeedsQpns);
+        };
+        if let Some(pd) = self.pds.get_mut(init.pd) {
+            pd.qps += 1;
+        }
+        let config = QpConfig {
+            qpn: Qpn::new(qpn),
+            qp_type: init.qp_type,
+            pd: init.pd,
+            sq_sig_all: init.sq_sig_all,
+            seed: splitmix(&mut self.seed),
+        };
+        let entry = QpEntry {
+            qp: Qp::new(config),
+            shared: shared.clone(),
+            send,
+            recv,
+            ready: false,
+            armed: None,
+            created_ns: now,
+        };
+        self.qps[slot as usize] = Some(Box::new(entry));
+        self.write_context(slot, true);
+        let body = CreateQp {
+            send_cq: init.send_cq.into(),
+            recv_cq: init.recv_cq.into(),
+            max_send_wr: init.cap.max_send_wr.into(),
+            max_recv_wr: init.cap.max_recv_wr.into(),
+            max_inline: init.cap.max_inline_data.into(),
+            max_send_sge: (init.cap.max_send_sge as u16).into(),
+            max_recv_sge: (init.cap.max_recv_sge as u16).into(),
+            qp_type: init.qp_type.value() as u8,
+            sq_sig_all: init.sq_sig_all.into(),
+            ..CreateQp::default()
+        };
+        self.keep(now, CommandOpcode::CreateQp, qpn, init.pd, &body);
+        Ok(shared)
+    }
+
+    fn check_create(&self, init: &QpInit) -> Result<(), Rule> {
+        if !matches!(init.qp_type, QpType::Rc | QpType::Uc | QpType::Ud) {
+            return Err(Rule::NotSupported { what: Field::QpType, value: init.qp_type.value().into() });
+        }
+        if self.pds.get(init.pd).is_none() {
+            return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: init.pd });
+        }
+        for handle in [init.send_cq, init.recv_cq] {
+            if self.cqs.get(handle).is_none() {
+                return Err(Rule::BadHandle { kind: ObjectKind::Cq, handle });
+            }
+        }
+        let l = &self.limits;
+        let c = &init.cap;
+        let caps = [
+            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr, Limit::MaxQpWr),
+            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr, Limit::MaxQpWr),
+            (Field::MaxSendSge, c.max_send_sge, l.max_sge, Limit::MaxSge),
+            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge, Limit::MaxSge),
+            (Field::MaxInlineData, c.max_inline_data, l.max_inline, Limit::MaxInlineData),
+        ];
+        if let Some((what, offered, limit, limit_name)) = caps.into_iter().find(|(_, o, l, _)| o > l) {
+            return Err(Rule::ExceedsLimit {
+                what,
+                offered: offered.into(),
+                limit: limit.into(),
+                limit_name,
+            });
+        }
+        let held = self.qps.len() - self.free_slots.len();
+        if held >= l.max_qp as usize {
+            let limit = l.max_qp.into();
+            return Err(Rule::LimitReached { kind: ObjectKind::Qp, limit, held: held as u64 });
+        }
+        Ok(())
+    }
+
+    /// Connects a work queue with its CQ.
+    fn report(&mut self, handle: u32, shared: &QpShared, send: bool) -> Option<Report> {
+        let entry = self.cqs.get_mut(handle)?;
+        entry.users += 1;
+        let credit = if send { shared.lock_sq().credit() } else { shared.lock_rq().credit() };
+        let source = entry.queue.attach(credit);
+        Some(Report { cq: entry.queue.clone(), handle, source })
+    }
+
+    /// Modifies a QP: checks, writes the context, lets the device load it.
+    ///
+    /// # Errors
+    /// The first rule that is broken; then nothing has changed.
+    pub fn modify_qp<W: World>(
+        &mut self,
+        world: &mut W,
+        qpn: u32,
+        mask: AttrMask,
+        attr: &QpAttr,
+        now: u64,
+    ) -> Result<(), Refusal> {
+        let Some(slot) = self.qpns.slot(qpn) else {
+            let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
+            return Err(self.refuse(now, Call::ModifyQp, Some(qpn), rule));
+        };
+        let (from, checked) = {
+            let Some(Some(entry)) = self.qps.get(slot as usize) else {
+                let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
+                return Err(self.refuse(now, Call::ModifyQp, Some(qpn), rule));
+            };
+            let current = QpAttr { sq_draining: entry.qp.sq_draining(), ..*entry.qp.attr() };
+            let qp_type = entry.qp.qp_type();
+            (entry.qp.state(), self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr)))
+        };
+        let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
+        if let Err(rule) = checked {
+            let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(from, to);
+            self.recorder.event(now, &Event::Refused(refusal));
+            return Err(refusal);
+        }
+        self.keep(now, CommandOpcode::ModifyQp, qpn, 0, &modify_body(mask, attr, from, to));
+        self.with_qp(world, slot, now, |qp, env, sq| {
+            qp.modify(env, sq, mask, attr);
+            if qp.state() == QpState::Reset {
+                env.shared.lock_rq().reset();
+            }
+        });
+        if to == QpState::Reset {
+            self.renew_reports(slot);
+        }
+        self.write_context(slot, true);
+        self.make_ready(slot);
+        Ok(())
+    }
+
+    /// After RESET the queues start afresh: what their old life left in the CQs goes.
+    fn renew_reports(&mut self, slot: u32) {
+        let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { return };
+        entry.send.cq.detach(entry.send.source);
+        entry.recv.cq.detach(entry.recv.source);
+        entry.send.source = entry.send.cq.attach(entry.shared.lock_sq().credit());
+        entry.recv.source = entry.recv.cq.attach(entry.shared.lock_rq().credit());
+    }
+
+    /// Queries a QP: attributes as they are now, PSNs included.
+    ///
+    /// # Errors
+    /// Bad number.
+    pub fn query_qp(&mut self, qpn: u32, mask: AttrMask, now: u64) -> Result<QpAttr, Refusal> {
+        let found = self.qpns.slot(qpn).and_then(|s| self.qps.get(s as usize)?.as_deref());
+        let Some(entry) = found else {
+            let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
+            return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
+        };
+        let (sq_psn, rq_psn) = entry.qp.next_psns();
+        let state = entry.qp.state();
+        let attr = QpAttr {
+            sq_psn: sq_psn.value(),
+            rq_psn: rq_psn.value(),
+            qp_state: state,
+            cur_qp_state: state,
+            sq_draining: entry.qp.sq_draining(),
+            cap: entry.shared.cap,
+            ..*entry.qp.attr()
+        };
+        let (sq_used, rq_used) = entry.shared.used();
+        let body = QueryQp {
+            attr_mask: mask.bits().into(),
+            state: state.value() as u8,
+            rq_psn: attr.rq_psn.into(),
+            sq_psn: attr.sq_psn.into(),
+            sq_used: sq_used.into(),
+            rq_used: rq_used.into(),
+            last_error: entry.qp.first_cause().map_or(0, |c| c.status.value()).into(),
+            ..QueryQp::default()
+        };
+        self.keep(now, CommandOpcode::QueryQp, qpn, 0, &body);
+        Ok(attr)
+    }
+
+    /// Destroys a QP: its completions leave the CQs, its context goes back to the pool, its number rests.
+    ///
+    /// # Errors
+    /// Bad number.
+    pub fn destroy_qp(&mut self, qpn: u32, now: u64) -> Result<(), Refusal> {
+        let taken = self.qpns.slot(qpn).and_then(|s| Some((s, self.qps.get_mut(s as usize)?.take()?)));
+        let Some((slot, entry)) = taken else {
+            let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
+            return Err(self.refuse(now, Call::DestroyQp, Some(qpn), rule));
+        };
+        entry.shared.set_state(QpState::Reset);
+        for report in [&entry.send, &entry.recv] {
+            report.cq.detach(report.source);
+            if let Some(cq) = self.cqs.get_mut(report.handle) {
+                cq.users = cq.users.saturating_sub(1);
+            }
+        }
+        if let Some(pd) = self.pds.get_mut(entry.qp.pd()) {
+            pd.qps = pd.qps.saturating_sub(1);
+        }
+        self.qpns.release(qpn, now);
+        self.free_slots.push_back(slot);
+        if let Some(words) = self.memory.qpc(slot as usize) {
+            Image::default().store(words, 0);
+        }
+        let mut record = glassnic_wire::command::CommandRecord::new(CommandOpcode::DestroyQp);
+        record.set_qpn(qpn);
+        record.set_status(0, glassnic_wire::command::CommandFlags::DONE);
+        self.recorder.keep(now, record);
+        Ok(())
+    }
+
+    /// Writes a QP's context back: all of it, or the lines that the engine changes.
+    pub(crate) fn write_context(&self, slot: u32, all: bool) {
+        let Some(Some(entry)) = self.qps.get(slot as usize) else { return };
+        let Some(words) = self.memory.qpc(slot as usize) else { return };
+        let mut image = Image::default();
+        if all {
+            fill_identity(&mut image, entry);
+            fill_path(&mut image, entry);
+        }
+        fill_queues(&mut image, entry);
+        image.store(words, if all { 0 } else { 2 });
+    }
+}
+
+/// Runs `f` on a QP with the device around it, then does what its outcome asks for.
+impl Nic {
+    pub(crate) fn with_qp<W: World, T>(
+        &mut self,
+        world: &mut W,
+        slot: u32,
+        now: u64,
+        f: impl FnOnce(&mut Qp, &mut Env<'_, W>, &mut glassnic_transport::SendQueue) -> T,
+    ) -> Option<T> {
+        let entry = self.qps.get_mut(slot as usize)?.as_deref_mut()?;
+        let shared = entry.shared.clone();
+        let before = entry.qp.state();
+        let mut env = Env {
+            world,
+            mrs: &self.mrs,
+            recorder: &self.recorder,
+            port: &self.port,
+            notifier: &*self.notifier,
+            shared: &shared,
+            send_report: &entry.send,
+            recv_report: &entry.recv,
+            now,
+            overrun: false,
+        };
+        let mut sq = shared.lock_sq();
+        let out = f(&mut entry.qp, &mut env, &mut sq);
+        if env.overrun && entry.qp.state() != QpState::Err {
+            let attr = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
+            entry.qp.modify(&mut env, &mut sq, AttrMask::STATE, &attr);
+        }
+        drop(sq);
+        let state = entry.qp.state();
+        if state != before {
+            shared.set_state(state);
+        }
+        let deadline = entry.qp.deadline();
+        if let Some(at) = deadline
+            && entry.armed.is_none_or(|armed| at < armed)
+        {
+            entry.armed = Some(at);
+            self.deadlines.push(std::cmp::Reverse((at, slot)));
+        }
+        if state != before {
+            self.write_context(slot, true);
+        }
+        Some(out)
+    }
+}
+
+fn modify_body(mask: AttrMask, attr: &QpAttr, from: QpState, to: QpState) -> ModifyQp {
+    let dest = if mask.contains(AttrMask::QKEY) { attr.qkey } else { attr.dest_qp_num };
+    ModifyQp {
+        attr_mask: mask.bits().into(),
+        from_state: from.value() as u8,
+        to_state: to.value() as u8,
+        path_mtu: attr.path_mtu.value() as u8,
+        timeout: attr.timeout,
+        dest_qpn_or_qkey: dest.into(),
+        rq_psn: attr.rq_psn.into(),
+        sq_psn: attr.sq_psn.into(),
+        dgid: attr.ah.dgid,
+        access: attr.access.bits() as u8,
+        max_rd_atomic: attr.max_rd_atomic,
+        max_dest_rd_atomic: attr.max_dest_rd_atomic,
+        min_rnr_timer: attr.min_rnr_timer,
+        retry_cnt: attr.retry_cnt,
+        rnr_retry: attr.rnr_retry,
+        sgid_index: attr.ah.sgid_index,
+        port_num: attr.port_num,
+    }
+}
+
+fn fill_identity(image: &mut Image, entry: &QpEntry) {
+    let attr = entry.qp.attr();
+    image.set(Qpc::Qpn, entry.shared.qpn.into());
+    image.set(Qpc::QpType, entry.shared.qp_type.value().into());
+    image.set(Qpc::State, entry.qp.state().value().into());
+    image.set(Qpc::SqDraining, entry.qp.sq_draining().into());
+    image.set(Qpc::Pd, entry.qp.pd().into());
+    image.set(Qpc::SendCq, entry.send.handle.into());
+    image.set(Qpc::RecvCq, entry.recv.handle.into());
+    image.set(Qpc::Access, attr.access.bits().into());
+    image.set(Qpc::Qkey, attr.qkey.into());
+    image.set(Qpc::CreatedNs, entry.created_ns);
+    if let Some(cause) = entry.qp.first_cause() {
+        image.set(Qpc::FirstStatus, cause.status.value().into());
+        image.set(Qpc::FirstCheck, cause.check.value().into());
+        image.set(Qpc::FirstPsn, cause.psn.unwrap_or(0).into());
+        image.set(Qpc::FirstWrId, cause.wr_id.unwrap_or(0));
+    }
+}
+
+fn fill_path(image: &mut Image, entry: &QpEntry) {
+    let attr = entry.qp.attr();
+    image.set_dgid(attr.ah.dgid);
+    image.set(Qpc::DestQpn, attr.dest_qp_num.into());
+    image.set(Qpc::SgidIndex, attr.ah.sgid_index.into());
+    image.set(Qpc::HopLimit, attr.ah.hop_limit.into());
+    image.set(Qpc::TrafficClass, attr.ah.traffic_class.into());
+    image.set(Qpc::Sl, attr.ah.sl.into());
+    image.set(Qpc::FlowLabel, attr.ah.flow_label.into());
+    image.set(Qpc::PathMtu, attr.path_mtu.value().into());
+    image.set(Qpc::PortNum, attr.port_num.into());
+    image.set(Qpc::PkeyIndex, attr.pkey_index.into());
+    image.set(Qpc::Timeout, attr.timeout.into());
+    image.set(Qpc::RetryCnt, attr.retry_cnt.into());
+    image.set(Qpc::RnrRetry, attr.rnr_retry.into());
+    image.set(Qpc::MinRnrTimer, attr.min_rnr_timer.into());
+    image.set(Qpc::MaxRdAtomic, attr.max_rd_atomic.into());
+    image.set(Qpc::MaxDestRdAtomic, attr.max_dest_rd_atomic.into());
+    image.set(Qpc::MaxSendSge, entry.shared.cap.max_send_sge.into());
+    image.set(Qpc::MaxRecvSge, entry.shared.cap.max_recv_sge.into());
+    image.set(Qpc::MaxInline, entry.shared.cap.max_inline_data.into());
+}
+
+fn fill_queues(image: &mut Image, entry: &QpEntry) {
+    let (sq_psn, rq_psn) = entry.qp.next_psns();
+    let (retry, rnr) = entry.qp.retries_left();
+    image.set(Qpc::NextPsn, sq_psn.value().into());
+    image.set(Qpc::Unacknowledged, entry.qp.unacknowledged().value().into());
+    image.set(Qpc::RetryLeft, retry.into());
+    image.set(Qpc::RnrLeft, rnr.into());
+    image.set(Qpc::ExpectedPsn, rq_psn.value().into());
+    image.set(Qpc::Msn, entry.qp.msn().into());
+    {
+        let sq = entry.shared.lock_sq();
+        image.set(Qpc::SqHead, sq.head().into());
+        image.set(Qpc::SqTail, sq.tail().into());
+        image.set(Qpc::SqUsed, sq.used().into());
+        image.set(Qpc::SqDepth, sq.depth().into());
+    }
+    let rq = entry.shared.lock_rq();
+    image.set(Qpc::RqPosted, rq.posted().into());
+    image.set(Qpc::RqUsed, rq.used().into());
+    image.set(Qpc::RqDepth, rq.depth().into());
+    image.set(Qpc::RqTail, rq.tail().into());
+}

@@ -1,0 +1,171 @@
+//! What a QP's owner and the engine share: work queues, state, doorbell.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glassnic_events::{QpState, QpType, Queue, Rule, StateSet, WrOpcode};
+use glassnic_transport::attr::QpCap;
+use glassnic_transport::wqe::MAX_MESSAGE;
+use glassnic_transport::{PostError, RecvQueue, SendQueue, SendRequest, Sge};
+
+use crate::doorbell::Doorbells;
+
+/// The part of a QP that posting needs. Posting takes the lock of one queue of one QP and nothing else.
+#[derive(Debug)]
+pub struct QpShared {
+    /// Its number.
+    pub qpn: u32,
+    /// Its service.
+    pub qp_type: QpType,
+    /// What its queues were made for.
+    pub cap: QpCap,
+    pub(crate) slot: u32,
+    state: AtomicU32,
+    sq: Mutex<SendQueue>,
+    rq: Mutex<RecvQueue>,
+    bells: Arc<Doorbells>,
+}
+
+impl QpShared {
+    pub(crate) fn new(qpn: u32, qp_type: QpType, cap: QpCap, slot: u32, bells: Arc<Doorbells>) -> Self {
+        Self {
+            qpn,
+            qp_type,
+            cap,
+            slot,
+            state: AtomicU32::new(QpState::Reset.value()),
+            sq: Mutex::new(SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)),
+            rq: Mutex::new(RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
+            bells,
+        }
+    }
+
+    /// The state as of the engine's last action.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        QpState::try_from(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Err)
+    }
+
+    pub(crate) fn set_state(&self, state: QpState) {
+        self.state.store(state.value(), Ordering::Release);
+    }
+
+    /// Takes the send queue, to post a list of requests under one lock and one doorbell.
+    ///
+    /// # Errors
+    /// [`Rule::WrongState`] unless the state takes sends.
+    pub fn send(&self) -> Result<Sender<'_>, Rule> {
+        let state = self.state();
+        if !StateSet::MAY_POST_SEND.contains(state) {
+            return Err(Rule::WrongState { state, needs: StateSet::MAY_POST_SEND });
+        }
+        Ok(Sender { qp: self, sq: self.lock_sq() })
+    }
+
+    /// Posts a receive. Call [`QpShared::ring`] after the last of a list.
+    ///
+    /// # Errors
+    /// Wrong state, full queue, too many elements.
+    pub fn post_recv(&self, wr_id: u64, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
+        let state = self.state();
+        if !StateSet::MAY_POST_RECV.contains(state) {
+            return Err(Rule::WrongState { state, needs: StateSet::MAY_POST_RECV });
+        }
+        self.lock_rq().post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv))
+    }
+
+    /// Tells the engine to look at this QP.
+    pub fn ring(&self) {
+        self.bells.ring(self.slot);
+    }
+
+    /// True if a posted receive needs the engine: only to be flushed.
+    #[must_use]
+    pub fn flushes(&self) -> bool {
+        self.state() == QpState::Err
+    }
+
+    /// Slots in use: (send, receive).
+    #[must_use]
+    pub fn used(&self) -> (u32, u32) {
+        (self.lock_sq().used(), self.lock_rq().used())
+    }
+
+    pub(crate) fn lock_sq(&self) -> MutexGuard<'_, SendQueue> {
+        self.sq.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_rq(&self) -> MutexGuard<'_, RecvQueue> {
+        self.rq.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A send queue held for posting. Requests become visible by [`Sender::commit`]; what is staged and not committed
+/// is taken back when this is dropped.
+#[derive(Debug)]
+pub struct Sender<'a> {
+    qp: &'a QpShared,
+    sq: MutexGuard<'a, SendQueue>,
+}
+
+impl Sender<'_> {
+    /// Stages a request with its payload in `sges`.
+    ///
+    /// # Errors
+    /// What `ibv_post_send(3)` refuses: see [`check_opcode`], and the queue's limits.
+    pub fn stage(&mut self, req: &SendRequest, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
+        check_opcode(self.qp.qp_type, req.opcode)?;
+        self.sq.stage(req, sges).map_err(|e| post_rule(e, Queue::Send))
+    }
+
+    /// Stages a request whose payload of `length` bytes `fill` copies now.
+    ///
+    /// # Errors
+    /// As [`Sender::stage`].
+    pub fn stage_inline(
+        &mut self,
+        req: &SendRequest,
+        length: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Rule> {
+        check_opcode(self.qp.qp_type, req.opcode)?;
+        self.sq.stage_inline(req, length, fill).map_err(|e| post_rule(e, Queue::Send))
+    }
+
+    /// Makes what was staged visible and rings the doorbell.
+    pub fn commit(&mut self) {
+        if self.sq.commit() > 0 {
+            self.qp.ring();
+        }
+    }
+}
+
+impl Drop for Sender<'_> {
+    fn drop(&mut self) {
+        self.sq.abort();
+    }
+}
+
+/// The operations that each service has (`ibv_post_send(3)`).
+///
+/// # Errors
+/// [`Rule::BadOpcode`].
+pub fn check_opcode(qp_type: QpType, opcode: WrOpcode) -> Result<(), Rule> {
+    use WrOpcode as O;
+    let ok = match opcode {
+        O::Send | O::SendWithImm => true,
+        O::RdmaWrite | O::RdmaWriteWithImm => matches!(qp_type, QpType::Rc | QpType::Uc),
+        O::RdmaRead | O::AtomicCmpAndSwp | O::AtomicFetchAndAdd | O::SendWithInv => qp_type == QpType::Rc,
+        _ => false,
+    };
+    if ok { Ok(()) } else { Err(Rule::BadOpcode { opcode, qp_type }) }
+}
+
+fn post_rule(e: PostError, queue: Queue) -> Rule {
+    match e {
+        PostError::Full { depth } => Rule::QueueFull { queue, depth },
+        PostError::TooManySges { offered, max } => Rule::TooManySges { queue, offered, max },
+        PostError::InlineTooLarge { offered, max } => Rule::InlineTooLarge { offered, max },
+        PostError::TooLong { offered } => Rule::MessageTooLong { offered, max: MAX_MESSAGE },
+    }
+}

@@ -1,0 +1,49 @@
+//! What the device needs of the world, and what it tells it.
+
+use glassnic_events::AsyncEventType;
+use glassnic_transport::attr::AddressVector;
+use glassnic_transport::{AtomicOp, KeyFault, Payload, Tx};
+use glassnic_wire::Qpn;
+
+/// Links and memory of the process: what is not pure.
+pub trait World {
+    /// How many packets of one message one descriptor to this path may stand for.
+    fn burst(&self, path: &AddressVector, dest: Qpn) -> u32;
+
+    /// True if the link takes another descriptor of this many payload bytes now.
+    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool;
+
+    /// Sends from a GID of ours.
+    fn transmit(&mut self, src_gid: [u8; 16], tx: &Tx<'_>);
+
+    /// Copies `len` bytes of `payload`, from `offset`, to checked host address `to`.
+    ///
+    /// # Errors
+    /// [`KeyFault::Unmapped`] if either side cannot be reached.
+    fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault>;
+
+    /// Runs an atomic operation on checked, aligned host address `at`.
+    ///
+    /// # Errors
+    /// [`KeyFault::Unmapped`].
+    fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault>;
+}
+
+/// What an asynchronous event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A QP, by number.
+    Qp(u32),
+    /// A CQ, by handle.
+    Cq(u32),
+    /// A port.
+    Port(u8),
+}
+
+/// Who is told of events. Called with the engine held: it must not call back.
+pub trait Notifier: Send + Sync + std::fmt::Debug {
+    /// A CQ was armed and has a completion.
+    fn completion(&self, cq: u32);
+    /// An asynchronous event.
+    fn asynchronous(&self, event: AsyncEventType, subject: Subject);
+}
