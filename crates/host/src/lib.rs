@@ -1,1 +1,21 @@
-//! Who owns threads, fds and memory? Segments, progress, the clock. Not written yet.
+//! Who owns threads, fds and memory?
+//!
+//! One [`Runtime`] a process: its devices, its links, the engine with its NICs, and the background thread. An open
+//! device is an [`OpenNic`].
+
+mod background;
+mod devices;
+mod engine;
+mod event_queue;
+mod links;
+mod open;
+mod record;
+mod runtime;
+mod segment;
+pub mod sys;
+
+pub use devices::HostDevice;
+pub use event_queue::EventQueue;
+pub use links::Force;
+pub use open::{Access, AsyncEvent, CompletionQueue, OpenNic};
+pub use runtime::Runtime;

@@ -154,9 +154,12 @@ impl CompQueue {
     }
 
     /// Application: asks for an event. A request for any completion is not weakened by one for solicited ones.
-    pub fn arm(&self, solicited_only: bool) {
+    /// True if it was not armed before.
+    pub fn arm(&self, solicited_only: bool) -> bool {
         let mut inner = self.lock();
+        let fresh = inner.arm == Arm::No;
         inner.arm = if solicited_only && inner.arm != Arm::Next { Arm::Solicited } else { Arm::Next };
+        fresh
     }
 
     /// What it waits for.
@@ -236,12 +239,12 @@ mod tests {
     fn an_armed_queue_says_so_once() {
         let cq = CompQueue::new(8);
         let source = cq.attach(Credit::default());
-        cq.arm(true);
+        assert!(cq.arm(true));
         assert_eq!(cq.push(done(0, false), source, 0), Pushed::Quiet);
         assert_eq!(cq.push(done(1, true), source, 0), Pushed::Event);
         assert_eq!(cq.push(done(2, true), source, 0), Pushed::Quiet);
-        cq.arm(false);
-        cq.arm(true);
+        assert!(cq.arm(false));
+        assert!(!cq.arm(true));
         assert_eq!(cq.armed(), Arm::Next);
         assert_eq!(cq.push(done(3, false), source, 0), Pushed::Event);
     }

@@ -1,0 +1,185 @@
+//! The background thread: serves passive targets, timers and sleeping applications.
+//!
+//! It stays out of the way while somebody polls: as long as a CQ was polled within [`NAP_NS`] and none is armed, it
+//! naps. Otherwise it makes steps as long as there is something to do and sleeps, in poll(2), on the RoCEv2 sockets,
+//! the inbox's bell, address changes and its own bell, until the next deadline.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
+
+use glassnic_link::udp::Family;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+
+use crate::runtime::{Runtime, addresses, steer};
+use crate::sys::monotonic_ns;
+
+/// How long after a poll of an empty CQ the application is taken to be polling still.
+const NAP_NS: u64 = 1_000_000;
+/// Longest sleep: crashed peers' rings are looked after that often.
+const SLEEP_MAX_NS: u64 = 1_000_000_000;
+/// Empty steps before sleeping. Bounded: a spinner that loses its core costs others milliseconds.
+const IDLE_STEPS: u32 = 200;
+
+/// How others reach the thread.
+#[derive(Debug)]
+pub(crate) struct Control {
+    bell: Option<OwnedFd>,
+    /// Until when it sleeps; 0 while it is awake.
+    until_ns: AtomicU64,
+    rung: AtomicBool,
+    started: Once,
+}
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = rustix::event::eventfd(0, flags).ok();
+        Self { bell, until_ns: AtomicU64::new(0), rung: AtomicBool::new(false), started: Once::new() }
+    }
+
+    /// Wakes it if it sleeps, or keeps it from going to sleep.
+    pub(crate) fn kick(&self) {
+        self.rung.store(true, Ordering::SeqCst);
+        if self.until_ns.load(Ordering::SeqCst) != 0
+            && let Some(bell) = &self.bell
+        {
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Wakes it if it would sleep past `deadline`.
+    pub(crate) fn wake_by(&self, deadline: u64) {
+        let until = self.until_ns.load(Ordering::Relaxed);
+        if until > deadline {
+            self.kick();
+        }
+    }
+
+    /// Starts the thread, once.
+    pub(crate) fn start(&self, runtime: &Arc<Runtime>) {
+        self.started.call_once(|| {
+            let runtime = runtime.clone();
+            let spawned =
+                std::thread::Builder::new().name("glassnic".into()).spawn(move || run_masked(&runtime));
+            drop(spawned);
+        });
+    }
+}
+
+/// Signals are the program's own: none is delivered to this thread.
+fn run_masked(runtime: &Arc<Runtime>) {
+    crate::sys::block_signals();
+    loop {
+        turn(runtime);
+    }
+}
+
+/// Serves until there is nothing to do, then sleeps once.
+fn turn(runtime: &Arc<Runtime>) {
+    let control = &runtime.background;
+    control.rung.store(false, Ordering::SeqCst);
+    if is_polling(runtime) {
+        sleep(runtime, monotonic_ns() + NAP_NS, false);
+        return;
+    }
+    let mut idle = 0;
+    let mut deadline = None;
+    while idle < IDLE_STEPS && !is_polling(runtime) {
+        let mut engine = runtime.lock();
+        let step = runtime.step(&mut engine, true);
+        deadline = engine.deadline();
+        drop(engine);
+        runtime.progress_if_wanted();
+        idle = if step.busy { 0 } else { idle + 1 };
+        if step.stuck || !step.busy && !step.more {
+            std::thread::yield_now();
+        }
+        if !step.busy && !step.more && !step.stuck && idle > 20 {
+            break;
+        }
+    }
+    let latest = monotonic_ns() + SLEEP_MAX_NS;
+    sleep(runtime, deadline.unwrap_or(latest).min(latest), true);
+}
+
+fn is_polling(runtime: &Runtime) -> bool {
+    runtime.armed.load(Ordering::SeqCst) <= 0
+        && monotonic_ns().saturating_sub(runtime.polled_ns.load(Ordering::SeqCst)) < NAP_NS
+}
+
+/// Sleeps until `until`; on the links too if `watch`.
+fn sleep(runtime: &Runtime, until: u64, watch: bool) {
+    let control = &runtime.background;
+    control.until_ns.store(until, Ordering::SeqCst);
+    if !control.rung.load(Ordering::SeqCst) {
+        if watch {
+            sleep_on_links(runtime, until);
+        } else {
+            wait(control.bell.as_ref().map(AsFd::as_fd).as_slice(), until);
+        }
+    }
+    control.until_ns.store(0, Ordering::SeqCst);
+    if let Some(bell) = &control.bell {
+        let _ = rustix::io::read(bell, &mut [0u8; 8]);
+    }
+}
+
+/// Announces the nap to those who write into the inbox, looks once more, and waits.
+fn sleep_on_links(runtime: &Runtime, until: u64) {
+    // Descriptors are duplicated so that the engine is not held while we sleep.
+    let mut fds: Vec<OwnedFd> = Vec::new();
+    let mut keep = |fd: BorrowedFd<'_>| fds.extend(fd.try_clone_to_owned());
+    {
+        let mut engine = runtime.lock();
+        if let Some(inbox) = &mut engine.links.inbox {
+            inbox.sleeper().announce();
+            keep(inbox.wake_fd());
+            if !inbox.is_empty() {
+                inbox.sleeper().awake();
+                return;
+            }
+        }
+        if engine.nics.iter().flatten().any(|n| n.has_work()) {
+            awake(&mut engine);
+            return;
+        }
+        if let Some(sockets) = &engine.links.sockets {
+            for family in [Family::V4, Family::V6] {
+                sockets.fd(family).into_iter().for_each(&mut keep);
+            }
+        }
+    }
+    runtime.background.bell.iter().for_each(|b| keep(b.as_fd()));
+    runtime.watch.iter().for_each(|w| keep(w.as_fd()));
+    let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+    wait(&borrowed, until);
+    let mut engine = runtime.lock();
+    awake(&mut engine);
+    if runtime.watch.as_ref().is_some_and(|w| w.drain()) && runtime.refresh_addresses() {
+        engine.links.set_addresses(&addresses());
+        runtime.ports_changed(&mut engine);
+    }
+    let epoch = runtime.node.as_ref().map_or(0, |n| n.epoch());
+    if runtime.epoch_seen.swap(epoch, Ordering::Relaxed) != epoch {
+        steer(&engine);
+        if let Some(inbox) = &mut engine.links.inbox {
+            inbox.reclaim_dead();
+        }
+    }
+}
+
+fn awake(engine: &mut crate::engine::Engine) {
+    if let Some(inbox) = &mut engine.links.inbox {
+        inbox.sleeper().awake();
+        inbox.clear_wake();
+    }
+}
+
+fn wait(fds: &[BorrowedFd<'_>], until: u64) {
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let left = until.saturating_sub(monotonic_ns());
+    let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+    let _ = rustix::event::poll(&mut polled, Some(&timeout));
+}

@@ -1,0 +1,112 @@
+//! Queues of events behind a pollable file descriptor: completion channels and asynchronous events.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::EventfdFlags;
+
+/// A queue whose descriptor is readable exactly while it holds events. The program may set O_NONBLOCK on it
+/// (`ibv_get_cq_event(3)`).
+#[derive(Debug)]
+pub struct EventQueue<T> {
+    fd: OwnedFd,
+    queue: Mutex<VecDeque<T>>,
+}
+
+impl<T> EventQueue<T> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// eventfd(2).
+    pub fn new() -> io::Result<Self> {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?;
+        Ok(Self { fd, queue: Mutex::new(VecDeque::new()) })
+    }
+
+    /// Adds an event.
+    pub fn push(&self, event: T) {
+        let mut queue = self.lock();
+        queue.push_back(event);
+        // Fails only at 2^64 - 1 unread events.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// Takes the oldest event, and waits for one if the descriptor is blocking.
+    ///
+    /// # Errors
+    /// EAGAIN if it is not; EINTR.
+    pub fn take(&self) -> io::Result<T> {
+        loop {
+            let mut count = [0u8; 8];
+            rustix::io::read(&self.fd, &mut count)?;
+            // An event may have been withdrawn between the two steps; then there is another to wait for.
+            if let Some(event) = self.lock().pop_front() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Withdraws the events that `gone` picks, and says how many.
+    pub fn withdraw(&self, mut gone: impl FnMut(&T) -> bool) -> u32 {
+        let mut queue = self.lock();
+        let before = queue.len();
+        queue.retain(|e| !gone(e));
+        let n = before - queue.len();
+        for _ in 0..n {
+            // Each withdrawn event has its count. If a reader has taken that already, it finds the queue empty.
+            if self.ready() {
+                let _ = rustix::io::read(&self.fd, &mut [0u8; 8]);
+            }
+        }
+        n as u32
+    }
+
+    /// True if a read would not block.
+    fn ready(&self) -> bool {
+        let mut fds = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::IN)];
+        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&zero)).is_ok_and(|n| n > 0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> AsFd for EventQueue<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_descriptor_is_readable_exactly_while_events_wait() {
+        let q = EventQueue::new().unwrap();
+        assert!(!q.ready());
+        for n in 0..4 {
+            q.push(n);
+        }
+        assert_eq!(q.take().unwrap(), 0);
+        assert_eq!(q.withdraw(|n| n % 2 == 1), 2);
+        assert!(q.ready());
+        assert_eq!(q.take().unwrap(), 2);
+        assert!(!q.ready());
+    }
+
+    #[test]
+    fn a_waiting_reader_is_woken() {
+        let q = EventQueue::new().unwrap();
+        std::thread::scope(|s| {
+            let reader = s.spawn(|| q.take().unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            q.push('x');
+            assert_eq!(reader.join().unwrap(), 'x');
+        });
+    }
+}

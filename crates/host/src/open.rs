@@ -1,0 +1,247 @@
+//! An open device: a NIC of its own in the engine of the process, with its segment and its events.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glassnic_events::{AsyncEventType, Call, ObjectKind, Refusal, Rule};
+use glassnic_nic::context::{ContextMemory, Header, Layout};
+use glassnic_nic::limits::Limits;
+use glassnic_nic::{CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
+
+use crate::devices::HostDevice;
+use crate::event_queue::EventQueue;
+use crate::runtime::{Runtime, steer};
+use crate::segment::Segment;
+use crate::sys::monotonic_ns;
+
+/// QP contexts of a NIC, and records of its flight recorder. Memory is taken as it is used.
+const LAYOUT: Layout = Layout { qp_slots: 65_536, recorder_slots: 16_384 };
+
+/// A completion event: the token of the CQ that has completions.
+pub type CompletionQueue = EventQueue<u64>;
+
+/// An asynchronous event and what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncEvent {
+    /// What happened.
+    pub kind: AsyncEventType,
+    /// To what.
+    pub subject: Subject,
+}
+
+/// Where the events of a NIC go.
+#[derive(Debug)]
+struct Hub {
+    channels: Mutex<BTreeMap<u32, (Arc<CompletionQueue>, u64)>>,
+    asynchronous: EventQueue<AsyncEvent>,
+}
+
+impl Hub {
+    fn channels(&self) -> MutexGuard<'_, BTreeMap<u32, (Arc<CompletionQueue>, u64)>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notifier for Hub {
+    fn completion(&self, cq: u32) {
+        Runtime::instance().armed.fetch_sub(1, Ordering::SeqCst);
+        if let Some((channel, token)) = self.channels().get(&cq) {
+            channel.push(*token);
+        }
+    }
+
+    fn asynchronous(&self, kind: AsyncEventType, subject: Subject) {
+        self.asynchronous.push(AsyncEvent { kind, subject });
+    }
+}
+
+/// See the module. Closing is dropping.
+#[derive(Debug)]
+pub struct OpenNic {
+    runtime: &'static Arc<Runtime>,
+    device: Arc<HostDevice>,
+    index: usize,
+    hub: Arc<Hub>,
+    seed: AtomicU64,
+}
+
+impl OpenNic {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// No descriptor or memory; a forked child.
+    pub fn open(device: &Arc<HostDevice>) -> io::Result<Self> {
+        let runtime = Runtime::instance();
+        if runtime.is_forked() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let _ = device.refresh();
+        let hub = Arc::new(Hub { channels: Mutex::default(), asynchronous: EventQueue::new()? });
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let seed = u64::from_ne_bytes(random);
+        let segment = Segment::create(runtime.node.as_deref(), LAYOUT.len())?;
+        let memory = ContextMemory::create(Arc::new(segment), LAYOUT)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        memory.set(Header::Pid, std::process::id().into());
+        memory.set(Header::OpenedNs, monotonic_ns());
+        if let Some(node) = &runtime.node {
+            memory.set(Header::StartTime, node.me().process.start_time);
+        }
+        let nic = Nic::new(Limits::default(), device.port(), memory, hub.clone(), seed);
+        runtime.background.start(runtime);
+        let index = runtime.command(|engine, _| engine.add(nic));
+        runtime.devices_open().push((index, device.clone()));
+        Ok(Self { runtime, device: device.clone(), index, hub, seed: AtomicU64::new(seed.rotate_left(32)) })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<HostDevice> {
+        &self.device
+    }
+
+    /// The runtime.
+    #[must_use]
+    pub fn runtime(&self) -> &'static Arc<Runtime> {
+        self.runtime
+    }
+
+    /// Runs a command on the NIC. `None` is not reached while this exists.
+    pub fn command<T>(&self, f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T) -> Option<T> {
+        self.runtime.command(|engine, now| {
+            let nic = engine.nics.get_mut(self.index)?.as_deref_mut()?;
+            Some(f(nic, &mut Access(&mut engine.links), now))
+        })
+    }
+
+    /// Creates a QP, and takes QP numbers from the directory where the NIC has none left.
+    ///
+    /// # Errors
+    /// See [`Nic::create_qp`].
+    pub fn create_qp(&self, init: &QpInit) -> Result<Arc<QpShared>, Refusal> {
+        let none = |held| Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
+        loop {
+            match self.command(|nic, _, now| nic.create_qp(init, now)) {
+                Some(Ok(qp)) => return Ok(qp),
+                Some(Err(CreateError::Refused(refusal))) => return Err(refusal),
+                Some(Err(CreateError::NeedsQpns)) if self.claim_block() => {}
+                _ => return Err(Refusal::new(Call::CreateQp, none(1 << 24))),
+            }
+        }
+    }
+
+    /// Takes a block of QP numbers. Without a directory any block will do that we do not have.
+    fn claim_block(&self) -> bool {
+        let seed = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let block = match &self.runtime.node {
+            Some(node) => node.claim_block(seed).ok(),
+            None => Some((seed >> 40) as u16 % 4095 + 1),
+        };
+        let Some(block) = block else { return false };
+        self.runtime.command(|engine, _| {
+            engine.add_block(self.index, block);
+            steer(engine);
+        });
+        true
+    }
+
+    /// Sends the completion events of a CQ to a channel, as `token`.
+    pub fn connect(&self, cq: u32, channel: Arc<CompletionQueue>, token: u64) {
+        self.hub.channels().insert(cq, (channel, token));
+    }
+
+    /// Ends that. Events that were not read yet are withdrawn; says how many.
+    pub fn disconnect(&self, cq: u32) -> u32 {
+        let Some((channel, token)) = self.hub.channels().remove(&cq) else { return 0 };
+        channel.withdraw(|t| *t == token)
+    }
+
+    /// A CQ that was not armed now is.
+    pub fn note_armed(&self) {
+        self.runtime.armed.fetch_add(1, Ordering::SeqCst);
+        self.runtime.background.kick();
+    }
+
+    /// An armed CQ is gone.
+    pub fn note_disarmed(&self) {
+        self.runtime.armed.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Asynchronous events.
+    #[must_use]
+    pub fn events(&self) -> &EventQueue<AsyncEvent> {
+        &self.hub.asynchronous
+    }
+
+    /// Makes a step.
+    pub fn progress(&self) {
+        self.runtime.progress();
+    }
+}
+
+impl Drop for OpenNic {
+    fn drop(&mut self) {
+        if self.runtime.is_forked() {
+            return;
+        }
+        self.runtime.devices_open().retain(|(i, _)| *i != self.index);
+        let nic = self.runtime.command(|engine, _| engine.remove(self.index));
+        if let Some(nic) = nic {
+            nic.memory().set(Header::Open, 0);
+            if let Some(node) = &self.runtime.node {
+                for block in nic.qpn_blocks() {
+                    let _ = node.release_block(block);
+                }
+            }
+        }
+    }
+}
+
+/// The links, as commands may use them.
+pub struct Access<'a>(&'a mut crate::links::Links);
+
+impl std::fmt::Debug for Access<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Access")
+    }
+}
+
+impl World for Access<'_> {
+    fn burst(&self, path: &glassnic_transport::attr::AddressVector, dest: glassnic_wire::Qpn) -> u32 {
+        self.0.burst(path, dest)
+    }
+
+    fn room(
+        &mut self,
+        path: &glassnic_transport::attr::AddressVector,
+        dest: glassnic_wire::Qpn,
+        bytes: usize,
+    ) -> bool {
+        self.0.room(path, dest, bytes)
+    }
+
+    fn transmit(&mut self, src_gid: [u8; 16], tx: &glassnic_transport::Tx<'_>) {
+        self.0.transmit(src_gid, tx);
+    }
+
+    fn store(
+        &mut self,
+        to: u64,
+        payload: &glassnic_transport::Payload<'_>,
+        offset: usize,
+        len: usize,
+    ) -> Result<(), glassnic_transport::KeyFault> {
+        self.0.store(to, payload, offset, len)
+    }
+
+    fn atomic(
+        &mut self,
+        at: u64,
+        op: glassnic_transport::AtomicOp,
+    ) -> Result<u64, glassnic_transport::KeyFault> {
+        self.0.atomic(at, op)
+    }
+}

@@ -1,0 +1,255 @@
+//! The runtime of a process: its engine, who may run it, and the thread that runs it when nobody else does.
+//!
+//! The application drives: posting and polling make a step in the caller's thread, under the *progress lease*,
+//! which is the engine's lock and is only ever tried. Commands wait for the lock; while one waits, the others
+//! stand back. The background thread serves when the application sleeps; see [`crate::background`].
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use glassnic_link::directory::Node;
+use glassnic_link::iface::{self, AddressWatch};
+use glassnic_link::shm::Inbox;
+use glassnic_link::udp::{SocketOptions, Sockets, TxBatch, attach_steering};
+
+use crate::devices::{self, HostDevice};
+use crate::engine::{Engine, Step};
+use crate::links::{Force, Links};
+use crate::sys::monotonic_ns;
+
+/// How long UDP is polled by the application after the last packet went that way, in nanoseconds.
+const UDP_LINGER_NS: u64 = 1_000_000_000;
+
+/// See the module.
+pub struct Runtime {
+    engine: Mutex<Engine>,
+    devices: Vec<Arc<HostDevice>>,
+    /// Why there are no devices, or what is missing, in a line each.
+    problems: Vec<String>,
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) watch: Option<AddressWatch>,
+    pid: u32,
+    /// Threads that wait for the engine to execute a command.
+    commands_waiting: AtomicU32,
+    /// Somebody wanted to make a step and found the lease taken.
+    wanted: AtomicBool,
+    /// When a CQ was last polled and found empty.
+    pub(crate) polled_ns: AtomicU64,
+    /// CQs that are armed.
+    pub(crate) armed: AtomicI64,
+    udp_until_ns: AtomicU64,
+    pub(crate) background: crate::background::Control,
+    /// The directory's epoch when the kernel was last told who is who.
+    pub(crate) epoch_seen: AtomicU64,
+    /// Open NICs by index, and their devices.
+    open: Mutex<Vec<(usize, Arc<HostDevice>)>>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+static RUNTIME: OnceLock<Arc<Runtime>> = OnceLock::new();
+
+impl Runtime {
+    /// The runtime of this process, made at the first call. Its devices may be none: see [`Runtime::problems`].
+    pub fn instance() -> &'static Arc<Self> {
+        RUNTIME.get_or_init(|| Arc::new(Self::start()))
+    }
+
+    fn start() -> Self {
+        let mut problems = Vec::new();
+        let devices = devices::discover().unwrap_or_else(|e| {
+            problems.push(e);
+            Vec::new()
+        });
+        let node =
+            Node::join().map(Arc::new).map_err(|e| problems.push(format!("no shared memory: {e}"))).ok();
+        let inbox = node.as_ref().and_then(|n| {
+            Inbox::create(n).map_err(|e| problems.push(format!("no inbox in shared memory: {e}"))).ok()
+        });
+        let _ = glassnic_link::cma::allow_peers();
+        let options = SocketOptions::from_env();
+        let sockets =
+            bind(node.as_deref(), options).map_err(|e| problems.push(format!("no RoCEv2: {e}"))).ok();
+        let force = match std::env::var("GLASSNIC_LINK").as_deref() {
+            Ok("udp") => Some(Force::Udp),
+            Ok("shm") => Some(Force::Shm),
+            Ok("") | Err(_) => None,
+            Ok(other) => {
+                problems.push(format!("GLASSNIC_LINK={other} is not known; use udp or shm"));
+                None
+            }
+        };
+        let mut links = Links::new(node.clone(), inbox, sockets, TxBatch::new(options, Vec::new()), force);
+        links.set_addresses(&addresses());
+        let watch = AddressWatch::new().ok();
+        Self {
+            engine: Mutex::new(Engine::new(links)),
+            devices: devices.into_iter().map(Arc::new).collect(),
+            problems,
+            node,
+            watch,
+            pid: std::process::id(),
+            commands_waiting: AtomicU32::new(0),
+            wanted: AtomicBool::new(false),
+            polled_ns: AtomicU64::new(0),
+            armed: AtomicI64::new(0),
+            udp_until_ns: AtomicU64::new(0),
+            background: crate::background::Control::new(),
+            epoch_seen: AtomicU64::new(0),
+            open: Mutex::default(),
+        }
+    }
+
+    /// The devices of this process.
+    #[must_use]
+    pub fn devices(&self) -> &[Arc<HostDevice>] {
+        &self.devices
+    }
+
+    /// What is not as it should be, in a line each.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// The process that made this runtime; a forked child must not use it.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// True in a forked child.
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        std::process::id() != self.pid
+    }
+
+    /// Runs a command on the engine.
+    pub(crate) fn command<T>(&self, f: impl FnOnce(&mut Engine, u64) -> T) -> T {
+        self.commands_waiting.fetch_add(1, Ordering::SeqCst);
+        let mut engine = self.lock();
+        self.commands_waiting.fetch_sub(1, Ordering::SeqCst);
+        let out = f(&mut engine, monotonic_ns());
+        // What the command set off leaves at once: a flush, a NAK.
+        self.step(&mut engine, true);
+        drop(engine);
+        self.catch_up();
+        out
+    }
+
+    /// Makes a step in the caller's thread, unless somebody else is at it.
+    pub fn progress(&self) {
+        if self.commands_waiting.load(Ordering::Relaxed) > 0 {
+            std::hint::spin_loop();
+            return;
+        }
+        match self.engine.try_lock() {
+            Ok(mut engine) => {
+                self.step(&mut engine, false);
+                drop(engine);
+                self.catch_up();
+            }
+            Err(TryLockError::Poisoned(p)) => drop(p),
+            Err(TryLockError::WouldBlock) => self.wanted.store(true, Ordering::SeqCst),
+        }
+    }
+
+    /// Does what somebody wanted who found the lease taken: a doorbell that rang after the holder had looked.
+    fn catch_up(&self) {
+        while self.wanted.swap(false, Ordering::SeqCst) {
+            let Ok(mut engine) = self.engine.try_lock() else { return };
+            self.step(&mut engine, false);
+        }
+    }
+
+    /// One step, and what follows from it for the others.
+    pub(crate) fn step(&self, engine: &mut Engine, all_links: bool) -> Step {
+        let now = monotonic_ns();
+        let udp = all_links || self.udp_until_ns.load(Ordering::Relaxed) > now;
+        let step = engine.step(now, udp);
+        if std::mem::take(&mut engine.links.udp_used) {
+            self.udp_until_ns.store(now + UDP_LINGER_NS, Ordering::Relaxed);
+        }
+        if let Some(deadline) = engine.deadline() {
+            self.background.wake_by(deadline);
+        }
+        step
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A CQ was polled and is empty.
+    pub fn note_empty_poll(&self) {
+        self.polled_ns.store(monotonic_ns(), Ordering::Relaxed);
+    }
+
+    /// The caller is going to sleep until there is an event.
+    pub fn note_sleep(&self) {
+        self.polled_ns.store(0, Ordering::SeqCst);
+        self.background.kick();
+    }
+
+    pub(crate) fn devices_open(&self) -> MutexGuard<'_, Vec<(usize, Arc<HostDevice>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a step that somebody asked for in vain.
+    pub(crate) fn progress_if_wanted(&self) {
+        self.catch_up();
+    }
+
+    /// Gives every NIC the port of its device as it is now.
+    pub(crate) fn ports_changed(&self, engine: &mut Engine) {
+        for (index, device) in &*self.devices_open() {
+            if let Some(Some(nic)) = engine.nics.get_mut(*index) {
+                nic.set_port(device.port());
+            }
+        }
+    }
+
+    /// The host's addresses may have changed.
+    pub(crate) fn refresh_addresses(&self) -> bool {
+        let Ok(all) = iface::interfaces() else { return false };
+        let mut changed = false;
+        for device in &self.devices {
+            changed |= device.update(all.iter().find(|i| i.name == device.interface));
+        }
+        changed
+    }
+}
+
+/// All addresses of the host, with their interfaces.
+pub(crate) fn addresses() -> Vec<(std::net::IpAddr, u32)> {
+    let all = iface::interfaces().unwrap_or_default();
+    all.iter().flat_map(|i| i.addrs.iter().map(|a| (*a, i.index))).collect()
+}
+
+/// Binds the RoCEv2 sockets, in an order that the directory keeps so that the kernel can be told which is whose.
+fn bind(node: Option<&Node>, options: SocketOptions) -> Result<Sockets, String> {
+    let text = |e: &dyn std::error::Error| e.to_string();
+    let Some(node) = node else { return Sockets::bind(options).map_err(|e| text(&e)) };
+    let bound: Result<Sockets, BindOrDirectory> =
+        node.bind_in_order(|| Sockets::bind(options).map_err(|e| BindOrDirectory(text(&e))));
+    bound.map_err(|e| e.0)
+}
+
+struct BindOrDirectory(String);
+
+impl From<glassnic_link::directory::DirectoryError> for BindOrDirectory {
+    fn from(e: glassnic_link::directory::DirectoryError) -> Self {
+        Self(e.to_string())
+    }
+}
+
+/// Tells the kernel which process has which QP numbers. A hint: what goes wrong is handed on.
+pub(crate) fn steer(engine: &Engine) {
+    if let (Some(node), Some(sockets)) = (&engine.links.node, &engine.links.sockets) {
+        let _ = attach_steering(sockets, &node.steering());
+    }
+}

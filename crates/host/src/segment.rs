@@ -1,0 +1,58 @@
+//! A NIC's segment: a file of the node directory that this process maps, and an inspector too.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use glassnic_link::directory::Node;
+use glassnic_nic::context::Words;
+use memmap2::MmapRaw;
+use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags};
+
+/// Mapped memory with the life of its file: a clean end removes it, a crash leaves it to be looked at.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    map: MmapRaw,
+    file: Option<(std::os::fd::OwnedFd, String)>,
+    pid: u32,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Segment {
+    /// Zeroed memory of `len` bytes; nameless where there is no directory.
+    ///
+    /// # Errors
+    /// System calls.
+    pub(crate) fn create(node: Option<&Node>, len: usize) -> io::Result<Self> {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let (fd, file) = match node {
+            Some(node) => {
+                let me = node.me();
+                let name = format!("nic-{}-{}-{number}", me.slot, me.generation);
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let _ = rustix::fs::unlinkat(node.folder(), &name, AtFlags::empty());
+                let fd = rustix::fs::openat(node.folder(), &name, flags, Mode::RUSR | Mode::WUSR)?;
+                (fd, Some((node.folder().try_clone_to_owned()?, name)))
+            }
+            None => (rustix::fs::memfd_create("glassnic", MemfdFlags::CLOEXEC)?, None),
+        };
+        let fd = File::from(fd);
+        fd.set_len(len as u64)?;
+        Ok(Self { map: MmapRaw::map_raw(&fd)?, file, pid: std::process::id() })
+    }
+}
+
+impl Words for Segment {
+    fn words(&self) -> &[AtomicU64] {
+        crate::sys::atomics(self.map.as_mut_ptr(), self.map.len())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Some((folder, name)) = self.file.take().filter(|_| std::process::id() == self.pid) {
+            let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The process's memory by number, and the clock.
+//!
+//! # Safety
+//!
+//! Addresses reach this module only after `nic` has checked them against a region that the program registered, so
+//! that the program has promised the device the right to use them (`ibv_reg_mr(3)`); a program that unmaps memory
+//! which is still registered breaks that promise, and is the one to fault.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a timespec that the call may write.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
+    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+}
+
+/// Copies from checked memory of ours into `to`.
+pub(crate) fn load(from: u64, to: &mut [u8]) {
+    // SAFETY: see the module; `to` is a Rust buffer, which no registered region that the peer may name is meant to
+    // overlap, and `copy` allows it if it does.
+    unsafe { std::ptr::copy(from as *const u8, to.as_mut_ptr(), to.len()) };
+}
+
+/// Copies `from` into checked memory of ours.
+pub(crate) fn store(to: u64, from: &[u8]) {
+    // SAFETY: see the module and `load`.
+    unsafe { std::ptr::copy(from.as_ptr(), to as *mut u8, from.len()) };
+}
+
+/// Copies between two checked pieces of our memory, which may overlap.
+pub(crate) fn copy(from: u64, to: u64, len: usize) {
+    // SAFETY: see the module.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len) };
+}
+
+/// An atomic operation on checked, aligned memory of ours: atomic with respect to the program's own too.
+pub(crate) fn atomic(at: u64, op: impl Fn(u64) -> Option<u64>) -> u64 {
+    // SAFETY: see the module; `nic` has checked that the address is a multiple of eight.
+    let cell = unsafe { AtomicU64::from_ptr(at as *mut u64) };
+    match cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, op) {
+        Ok(old) | Err(old) => old,
+    }
+}
+
+/// Copies from another process into checked memory of ours.
+///
+/// # Errors
+/// See [`glassnic_link::cma::pull`].
+pub(crate) fn pull(
+    pid: u32,
+    remote: &[glassnic_link::cma::Span],
+    local: &[glassnic_link::cma::Span],
+) -> io::Result<usize> {
+    // SAFETY: see the module.
+    unsafe { glassnic_link::cma::pull(pid, remote, local) }
+}
+
+/// Faults a range in, as registration pins it on hardware; so an unmapped or read-only range is found out now.
+///
+/// # Errors
+/// EFAULT or ENOMEM from madvise(2). Kernels before 5.14 cannot tell, and then nothing is checked.
+pub fn populate(addr: u64, len: u64, write: bool) -> io::Result<()> {
+    const PAGE: u64 = 4096;
+    if len == 0 {
+        return Ok(());
+    }
+    let start = addr & !(PAGE - 1);
+    let len = (addr - start).saturating_add(len);
+    let advice = if write { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+    // SAFETY: populating changes no content; the kernel checks the range.
+    if unsafe { libc::madvise(start as *mut libc::c_void, len as usize, advice) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// A mapping as words.
+pub(crate) fn atomics<'a>(start: *mut u8, len: usize) -> &'a [AtomicU64] {
+    // SAFETY: called with a live mapping of `len` bytes whose owner lends it for its own lifetime; mappings are
+    // page-aligned, all bit patterns are valid, and atomics may be written by others at any time.
+    unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>().cast_const(), len / 8) }
+}
+
+/// Keeps all signals from the calling thread.
+pub(crate) fn block_signals() {
+    // SAFETY: the set is initialised by sigfillset before it is read.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigfillset(&mut set);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+    }
+}

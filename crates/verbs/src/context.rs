@@ -1,0 +1,171 @@
+//! Devices and open devices.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use glassnic_events::{Call, Refusal, Rule};
+use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime};
+use glassnic_nic::limits::Limits;
+use glassnic_nic::port::Port;
+
+use crate::cq::Cq;
+use crate::gone;
+use crate::memory::Pd;
+
+/// A device of this host.
+#[derive(Clone, Debug)]
+pub struct Device(Arc<HostDevice>);
+
+/// The devices of this host (`ibv_get_device_list(3)`).
+#[must_use]
+pub fn devices() -> Vec<Device> {
+    Runtime::instance().devices().iter().cloned().map(Device).collect()
+}
+
+/// What is not as it should be with this process's devices and links, in a line each.
+#[must_use]
+pub fn problems() -> &'static [String] {
+    Runtime::instance().problems()
+}
+
+impl Device {
+    /// Its name: `glass0`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its number, from 0.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    /// Node GUID, in host byte order.
+    #[must_use]
+    pub fn guid(&self) -> u64 {
+        self.0.guid
+    }
+
+    /// What the host knows of it: interface, GIDs and where they come from.
+    #[must_use]
+    pub fn host(&self) -> &HostDevice {
+        &self.0
+    }
+
+    /// Opens it (`ibv_open_device(3)`).
+    ///
+    /// # Errors
+    /// No descriptors or memory; EPERM in a forked child.
+    pub fn open(&self) -> io::Result<Context> {
+        Ok(Context { nic: Arc::new(OpenNic::open(&self.0)?), device: self.clone() })
+    }
+}
+
+/// An open device. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(crate) nic: Arc<OpenNic>,
+    device: Device,
+}
+
+impl Context {
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its limits (`ibv_query_device(3)`).
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.nic.command(|nic, _, _| *nic.limits()).unwrap_or_default()
+    }
+
+    /// Port 1 as it is now (`ibv_query_port(3)`, `ibv_query_gid(3)`); the device uses it from now on.
+    #[must_use]
+    pub fn port(&self) -> Port {
+        if let Ok(true) = self.device.0.refresh() {
+            let port = self.device.0.port();
+            self.nic.command(|nic, _, _| nic.set_port(port));
+        }
+        self.device.0.port()
+    }
+
+    /// Nanoseconds on the device's clock, which is that of completion time stamps.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        glassnic_host::sys::monotonic_ns()
+    }
+
+    /// Allocates a protection domain (`ibv_alloc_pd(3)`).
+    ///
+    /// # Errors
+    /// `max_pd`.
+    pub fn alloc_pd(&self) -> Result<Pd, Refusal> {
+        Pd::alloc(self)
+    }
+
+    /// Creates a completion channel (`ibv_create_comp_channel(3)`).
+    ///
+    /// # Errors
+    /// No descriptor.
+    pub fn create_channel(&self) -> io::Result<Channel> {
+        Ok(Channel { queue: Arc::new(EventQueue::new()?) })
+    }
+
+    /// Creates a completion queue (`ibv_create_cq(3)`), whose events go to a channel as `token`.
+    ///
+    /// # Errors
+    /// See `ibv_create_cq(3)`.
+    pub fn create_cq(&self, cqe: u32, channel: Option<(&Channel, u64)>) -> Result<Cq, Refusal> {
+        Cq::create(self, cqe, channel)
+    }
+
+    /// Asynchronous events (`ibv_get_async_event(3)`).
+    #[must_use]
+    pub fn events(&self) -> &EventQueue<AsyncEvent> {
+        self.nic.events()
+    }
+
+    /// Tells the runtime that the caller is going to sleep until there is an event.
+    pub fn note_sleep(&self) {
+        self.nic.runtime().note_sleep();
+    }
+
+    /// Makes a step of the engine.
+    pub fn progress(&self) {
+        self.nic.progress();
+    }
+
+    /// Makes a refusal and keeps it in the flight recorder.
+    #[must_use]
+    pub fn refuse(&self, call: Call, qpn: Option<u32>, rule: Rule) -> Refusal {
+        self.nic.command(|nic, _, now| nic.refuse(now, call, qpn, rule)).unwrap_or_else(|| gone(call))
+    }
+}
+
+/// A completion channel.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    pub(crate) queue: Arc<CompletionQueue>,
+}
+
+impl Channel {
+    /// Takes the token of the oldest event (`ibv_get_cq_event(3)`), and waits for one unless the descriptor is
+    /// non-blocking.
+    ///
+    /// # Errors
+    /// EAGAIN, EINTR.
+    pub fn take(&self) -> io::Result<u64> {
+        Runtime::instance().note_sleep();
+        self.queue.take()
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
+}

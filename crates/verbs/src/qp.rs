@@ -1,0 +1,149 @@
+//! Queue pairs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use glassnic_events::{AttrMask, Call, QpState, QpType, Refusal, Rule};
+use glassnic_nic::{QpShared, Sender};
+use glassnic_transport::Sge;
+use glassnic_transport::attr::{QpAttr, QpCap};
+
+use crate::context::Context;
+use crate::cq::Cq;
+use crate::gone;
+use crate::memory::Pd;
+
+/// What a QP is created with (`ibv_qp_init_attr`).
+#[derive(Clone, Copy, Debug)]
+pub struct QpInit<'a> {
+    /// Service: RC, UC or UD.
+    pub qp_type: QpType,
+    /// Where sends are reported.
+    pub send_cq: &'a Cq,
+    /// Where receives are reported.
+    pub recv_cq: &'a Cq,
+    /// Queue sizes.
+    pub cap: QpCap,
+    /// Every send is signalled.
+    pub sq_sig_all: bool,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct Qp {
+    context: Context,
+    shared: Arc<QpShared>,
+    destroyed: AtomicBool,
+}
+
+impl Qp {
+    pub(crate) fn create(pd: &Pd, init: &QpInit<'_>) -> Result<Self, Refusal> {
+        let init = glassnic_nic::QpInit {
+            pd: pd.handle,
+            qp_type: init.qp_type,
+            send_cq: init.send_cq.handle(),
+            recv_cq: init.recv_cq.handle(),
+            cap: init.cap,
+            sq_sig_all: init.sq_sig_all,
+        };
+        let shared = pd.context.nic.create_qp(&init)?;
+        Ok(Self { context: pd.context.clone(), shared, destroyed: AtomicBool::new(false) })
+    }
+
+    /// Its context.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn qpn(&self) -> u32 {
+        self.shared.qpn
+    }
+
+    /// Its service.
+    #[must_use]
+    pub fn qp_type(&self) -> QpType {
+        self.shared.qp_type
+    }
+
+    /// What its queues hold.
+    #[must_use]
+    pub fn cap(&self) -> &QpCap {
+        &self.shared.cap
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.shared.state()
+    }
+
+    /// Modifies it (`ibv_modify_qp(3)`).
+    ///
+    /// # Errors
+    /// The first rule that is broken; then nothing has changed.
+    pub fn modify(&self, mask: AttrMask, attr: &QpAttr) -> Result<(), Refusal> {
+        let done =
+            self.context.nic.command(|nic, world, now| nic.modify_qp(world, self.qpn(), mask, attr, now));
+        done.unwrap_or_else(|| Err(gone(Call::ModifyQp)))
+    }
+
+    /// Queries it (`ibv_query_qp(3)`): all attributes, whatever the mask, which is only noted.
+    ///
+    /// # Errors
+    /// It was destroyed before.
+    pub fn query(&self, mask: AttrMask) -> Result<QpAttr, Refusal> {
+        let done = self.context.nic.command(|nic, _, now| nic.query_qp(self.qpn(), mask, now));
+        done.unwrap_or_else(|| Err(gone(Call::QueryQp)))
+    }
+
+    /// Holds the send queue for posting. After [`Sender::commit`] and the end of the hold, [`Qp::kick`] sends.
+    ///
+    /// # Errors
+    /// The state does not take sends.
+    pub fn sender(&self) -> Result<Sender<'_>, Rule> {
+        self.shared.send()
+    }
+
+    /// Posts a receive. After the last of a list, [`Qp::receives_posted`].
+    ///
+    /// # Errors
+    /// Wrong state, full queue, too many elements.
+    pub fn post_recv(&self, wr_id: u64, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
+        self.shared.post_recv(wr_id, sges)
+    }
+
+    /// Lets the engine see receives that it has to act on: those of a QP in ERR, to be flushed.
+    pub fn receives_posted(&self) {
+        if self.shared.flushes() {
+            self.shared.ring();
+            self.kick();
+        }
+    }
+
+    /// Makes the engine take a step: what was posted leaves in this thread.
+    pub fn kick(&self) {
+        self.context.nic.progress();
+    }
+
+    /// Destroys it (`ibv_destroy_qp(3)`): its completions leave the CQs with it.
+    ///
+    /// # Errors
+    /// It was destroyed before.
+    pub fn destroy(&self) -> Result<(), Refusal> {
+        let done = self.context.nic.command(|nic, _, now| nic.destroy_qp(self.qpn(), now));
+        done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))?;
+        self.destroyed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        if !self.destroyed.load(Ordering::Acquire) {
+            let _ = self.destroy();
+        }
+    }
+}
