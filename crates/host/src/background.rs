@@ -27,6 +27,8 @@ pub(crate) struct Control {
     bell: Option<OwnedFd>,
     /// Until when it sleeps; 0 while it is awake.
     until_ns: AtomicU64,
+    /// It naps, as the application makes the steps: timers are the application's too.
+    napping: AtomicBool,
     rung: AtomicBool,
     started: Once,
 }
@@ -35,7 +37,13 @@ impl Control {
     pub(crate) fn new() -> Self {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = rustix::event::eventfd(0, flags).ok();
-        Self { bell, until_ns: AtomicU64::new(0), rung: AtomicBool::new(false), started: Once::new() }
+        Self {
+            bell,
+            until_ns: AtomicU64::new(0),
+            napping: AtomicBool::new(false),
+            rung: AtomicBool::new(false),
+            started: Once::new(),
+        }
     }
 
     /// Wakes it if it sleeps, or keeps it from going to sleep.
@@ -51,7 +59,7 @@ impl Control {
     /// Wakes it if it would sleep past `deadline`.
     pub(crate) fn wake_by(&self, deadline: u64) {
         let until = self.until_ns.load(Ordering::Relaxed);
-        if until > deadline {
+        if until > deadline && !self.napping.load(Ordering::Relaxed) {
             self.kick();
         }
     }
@@ -80,12 +88,15 @@ fn turn(runtime: &Arc<Runtime>) {
     let control = &runtime.background;
     control.rung.store(false, Ordering::SeqCst);
     if is_polling(runtime) {
+        control.napping.store(true, Ordering::SeqCst);
         sleep(runtime, monotonic_ns() + NAP_NS, false);
+        control.napping.store(false, Ordering::SeqCst);
         return;
     }
     let mut idle = 0;
     let mut deadline = None;
     while idle < IDLE_STEPS && !is_polling(runtime) {
+        runtime.yield_to_commands();
         let mut engine = runtime.lock();
         let step = runtime.step(&mut engine, true);
         deadline = engine.deadline();

@@ -116,6 +116,7 @@ impl Engine {
         let Some(mut inbox) = self.links.inbox.take() else { return false };
         let Self { nics, links, blocks } = self;
         let n = inbox.poll(STEP, |from, bytes| {
+            links.sender = Some(from);
             record::decode(bytes, from.slot.into(), |inc| deliver(nics, blocks, links, now, inc));
         });
         self.links.inbox = Some(inbox);

@@ -24,6 +24,11 @@ const BURST: u32 = 256;
 /// Bytes that may wait in the queue between QPs of this process.
 const LOCAL_MAX: usize = 1 << 20;
 
+/// Records that may wait for a full ring.
+const WAITING_MAX: usize = 1024;
+/// How many times a ring is found full before we look whether its reader is alive, which costs a look into /proc.
+const LOOK_AFTER: u32 = 4096;
+
 /// The only way that packets may take (`GLASSNIC_LINK`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
@@ -47,6 +52,8 @@ struct Contact {
     /// Records that found the ring full. While there are any, there is no room.
     waiting: VecDeque<Vec<u8>>,
     rung: bool,
+    /// Times that the ring was found full.
+    refused: u32,
 }
 
 /// All links of a process.
@@ -65,6 +72,8 @@ pub(crate) struct Links {
     local_bytes: usize,
     spare: Vec<Vec<u8>>,
     contacts: BTreeMap<u16, Contact>,
+    /// Who sent the record that is being delivered.
+    pub sender: Option<Owner>,
     /// The route that was asked for last, and the directory's epoch then.
     last: Option<([u8; 16], u32, u64, Route)>,
     /// Something went or came by UDP lately.
@@ -93,6 +102,7 @@ impl Links {
             local_bytes: 0,
             spare: Vec::new(),
             contacts: BTreeMap::new(),
+            sender: None,
             last: None,
             udp_used: false,
         }
@@ -126,7 +136,10 @@ impl Links {
             if self.own_blocks.contains(&((dest.value() >> 12) as u16)) {
                 return Route::Memory;
             }
-            if let Some(owner) = self.node.as_ref().and_then(|n| n.owner_of(dest.value())) {
+            // A process of another pid namespace has a number that means nothing to us: its memory is out of reach.
+            let reach =
+                |n: &Arc<Node>| n.owner_of(dest.value()).filter(|o| o.pid_namespace == n.me().pid_namespace);
+            if let Some(owner) = self.node.as_ref().and_then(reach) {
                 return Route::Shm(owner);
             }
         }
@@ -147,7 +160,8 @@ impl Links {
         }
         if !self.contacts.contains_key(&owner.slot) {
             let peer = Peer::connect(self.node.as_ref()?, owner).ok()?;
-            self.contacts.insert(owner.slot, Contact { peer, waiting: VecDeque::new(), rung: false });
+            self.contacts
+                .insert(owner.slot, Contact { peer, waiting: VecDeque::new(), rung: false, refused: 0 });
         }
         self.contacts.get_mut(&owner.slot)
     }
@@ -185,8 +199,11 @@ impl Links {
                     self.last = None;
                 }
             }
-        } else {
+        } else if contact.waiting.len() < WAITING_MAX {
             contact.waiting.push_back(record);
+        } else {
+            // Only datagrams that are handed on come without asking for room: they may be lost, as any may.
+            self.recycle(record);
         }
     }
 
@@ -223,6 +240,10 @@ impl Links {
                     }
                     Err(SendError::Full) => {
                         stuck = true;
+                        c.refused += 1;
+                        if c.refused % LOOK_AFTER == 0 && !c.peer.is_alive() {
+                            gone.push(*slot);
+                        }
                         break;
                     }
                     Err(_) => {
@@ -350,9 +371,7 @@ impl World for Links {
                     }
                     return Ok(());
                 }
-                let node = self.node.as_ref().ok_or(KeyFault::Unmapped)?;
-                let owner =
-                    node.processes().find(|o| u32::from(o.slot) == source).ok_or(KeyFault::Unmapped)?;
+                let owner = self.sender.filter(|o| u32::from(o.slot) == source).ok_or(KeyFault::Unmapped)?;
                 let local = [glassnic_link::cma::Span { addr: to, len: len as u32 }];
                 match sys::pull(owner.process.pid, &parts, &local) {
                     Ok(n) if n == len => Ok(()),

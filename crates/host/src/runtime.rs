@@ -83,6 +83,9 @@ impl Runtime {
                 None
             }
         };
+        if let Some(node) = &node {
+            crate::segment::prune(node);
+        }
         let mut links = Links::new(node.clone(), inbox, sockets, TxBatch::new(options, Vec::new()), force);
         links.set_addresses(&addresses());
         let watch = AddressWatch::new().ok();
@@ -197,6 +200,13 @@ impl Runtime {
 
     pub(crate) fn devices_open(&self) -> MutexGuard<'_, Vec<(usize, Arc<HostDevice>)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock is not fair: a loop that takes it again and again stands back while a command waits.
+    pub(crate) fn yield_to_commands(&self) {
+        while self.commands_waiting.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
     }
 
     /// Does a step that somebody asked for in vain.

@@ -43,6 +43,30 @@ impl Segment {
     }
 }
 
+/// Segments of crashed processes that are kept.
+const KEPT: usize = 8;
+
+/// Removes the segments of processes that are gone, but for the newest, which somebody may want to look at.
+pub(crate) fn prune(node: &Node) {
+    let Ok(entries) = std::fs::read_dir(node.path()) else { return };
+    let mut dead: Vec<_> = entries
+        .flatten()
+        .filter(|e| e.file_name().to_str().and_then(owner).is_some_and(|(s, g)| node.process(s, g).is_none()))
+        .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path())))
+        .collect();
+    dead.sort();
+    let excess = dead.len().saturating_sub(KEPT);
+    for (_, path) in dead.into_iter().take(excess) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Slot and generation from a segment's name.
+fn owner(name: &str) -> Option<(u16, u32)> {
+    let mut parts = name.strip_prefix("nic-")?.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 impl Words for Segment {
     fn words(&self) -> &[AtomicU64] {
         crate::sys::atomics(self.map.as_mut_ptr(), self.map.len())
