@@ -1,0 +1,203 @@
+//! The commands: what they refuse, what they write into context memory and the recorder.
+
+use std::sync::Arc;
+
+use glassnic_events::{AttrMask, Errno, Limit, ObjectKind, QpState, QpType, Refusal, Rule, errno};
+use glassnic_nic::context::{ContextMemory, Layout};
+use glassnic_nic::limits::Limits;
+use glassnic_nic::mr::Mr;
+use glassnic_nic::port::Port;
+use glassnic_nic::qpc::{Field, Image};
+use glassnic_nic::{CreateError, Nic, Notifier, QpInit, Subject, World};
+use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
+use glassnic_transport::{AtomicOp, KeyFault, Payload, SendRequest, Tx};
+use glassnic_wire::Qpn;
+use glassnic_wire::command::CommandOpcode;
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Notifier for Nobody {
+    fn completion(&self, _: u32) {}
+    fn asynchronous(&self, _: glassnic_events::AsyncEventType, _: Subject) {}
+}
+
+/// A world in which nothing leaves.
+struct Void;
+
+impl World for Void {
+    fn burst(&self, _: &AddressVector, _: Qpn) -> u32 {
+        1
+    }
+    fn room(&mut self, _: &AddressVector, _: Qpn, _: usize) -> bool {
+        true
+    }
+    fn transmit(&mut self, _: [u8; 16], _: &Tx<'_>) {}
+    fn store(&mut self, _: u64, _: &Payload<'_>, _: usize, _: usize) -> Result<(), KeyFault> {
+        Ok(())
+    }
+    fn atomic(&mut self, _: u64, _: AtomicOp) -> Result<u64, KeyFault> {
+        Ok(0)
+    }
+}
+
+const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+fn nic() -> Nic {
+    let port = Port { gids: vec![Some(GID), None], active_mtu: Mtu::M1024, active: true };
+    let memory = ContextMemory::private(Layout { qp_slots: 4, recorder_slots: 64 });
+    let limits = Limits { max_pd: 2, max_cq: 2, max_mr: 2, max_ah: 1, max_qp_wr: 16, ..Limits::default() };
+    let mut nic = Nic::new(limits, port, memory, Arc::new(Nobody), 11);
+    nic.add_qpn_block(3);
+    nic
+}
+
+fn cap(max_send_wr: u32) -> QpCap {
+    QpCap { max_send_wr, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 }
+}
+
+fn init(pd: u32, cq: u32) -> QpInit {
+    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, cap: cap(4), sq_sig_all: false }
+}
+
+fn refused(r: Result<Arc<glassnic_nic::QpShared>, CreateError>) -> Rule {
+    match r {
+        Err(CreateError::Refused(refusal)) => refusal.rule,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn code(r: &Refusal) -> Errno {
+    errno(&r.rule)
+}
+
+#[test]
+fn limits_are_enforced_as_advertised() {
+    let mut nic = nic();
+    let (a, b) = (nic.alloc_pd(0).unwrap(), nic.alloc_pd(0).unwrap());
+    let full = nic.alloc_pd(0).unwrap_err();
+    assert_eq!(full.rule, Rule::LimitReached { kind: ObjectKind::Pd, limit: 2, held: 2 });
+    assert_eq!(code(&full), Errno(12));
+    nic.dealloc_pd(b, 0).unwrap();
+    let (cq, _) = nic.create_cq(16, 0).unwrap();
+    assert!(nic.create_cq(0, 0).is_err());
+    assert!(nic.create_cq(nic.limits().max_cqe + 1, 0).is_err());
+    let many = QpInit { cap: cap(17), ..init(a, cq) };
+    let Rule::ExceedsLimit { offered: 17, limit: 16, limit_name: Limit::MaxQpWr, .. } =
+        refused(nic.create_qp(&many, 0))
+    else {
+        panic!("max_qp_wr is not named")
+    };
+    for _ in 0..4 {
+        nic.create_qp(&init(a, cq), 0).unwrap();
+    }
+    let rule = refused(nic.create_qp(&init(a, cq), 0));
+    assert_eq!(rule, Rule::LimitReached { kind: ObjectKind::Qp, limit: 4, held: 4 });
+}
+
+#[test]
+fn what_is_in_use_stays() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, _) = nic.create_cq(16, 0).unwrap();
+    let qp = nic.create_qp(&init(pd, cq), 0).unwrap();
+    for refusal in [nic.dealloc_pd(pd, 0).unwrap_err(), nic.destroy_cq(cq, 0).unwrap_err()] {
+        assert_eq!(code(&refusal), Errno(16), "{refusal:?}");
+    }
+    nic.destroy_qp(qp.qpn, 0).unwrap();
+    assert_eq!(code(&nic.destroy_qp(qp.qpn, 0).unwrap_err()), Errno(22));
+    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, invalidated: false };
+    let registered = nic.reg_mr(mr, 0).unwrap();
+    assert_ne!(registered.lkey, registered.rkey);
+    assert!(nic.dealloc_pd(pd, 0).is_err());
+    nic.dereg_mr(registered.handle, 0).unwrap();
+    let remote = Mr { access: AccessFlags::REMOTE_WRITE, ..mr };
+    assert!(matches!(nic.reg_mr(remote, 0).unwrap_err().rule, Rule::RemoteNeedsLocalWrite { .. }));
+    nic.destroy_cq(cq, 0).unwrap();
+    nic.dealloc_pd(pd, 0).unwrap();
+}
+
+#[test]
+fn a_number_is_not_given_to_the_next_qp() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, _) = nic.create_cq(16, 0).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..500 {
+        let qp = nic.create_qp(&init(pd, cq), 0).unwrap();
+        assert!(seen.insert(qp.qpn), "QPN {:#x} again", qp.qpn);
+        nic.destroy_qp(qp.qpn, 0).unwrap();
+    }
+}
+
+#[test]
+fn modify_is_checked_written_back_and_recorded() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, _) = nic.create_cq(16, 0).unwrap();
+    let qp = nic.create_qp(&init(pd, cq), 0).unwrap();
+    let jump = QpAttr { qp_state: QpState::Rts, ..QpAttr::default() };
+    let refusal = nic.modify_qp(&mut Void, qp.qpn, AttrMask::STATE, &jump, 5).unwrap_err();
+    assert!(matches!(refusal.rule, Rule::NotListedTransition { .. }));
+    assert_eq!(qp.state(), QpState::Reset);
+    assert!(qp.send().is_err(), "no sends in RESET");
+    assert!(qp.post_recv(1, std::iter::empty()).is_err(), "no receives in RESET");
+
+    let to_init = QpAttr {
+        qp_state: QpState::Init,
+        port_num: 1,
+        access: AccessFlags::REMOTE_WRITE,
+        ..QpAttr::default()
+    };
+    let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
+    nic.modify_qp(&mut Void, qp.qpn, mask, &to_init, 6).unwrap();
+    assert_eq!(qp.state(), QpState::Init);
+    let image = Image::load(nic.memory().qpc(0).unwrap(), 3).unwrap();
+    assert_eq!(image.get(Field::Qpn), qp.qpn.into());
+    assert_eq!(image.get(Field::State), QpState::Init.value().into());
+    assert_eq!(image.get(Field::Access), AccessFlags::REMOTE_WRITE.bits().into());
+    assert_eq!(nic.query_qp(qp.qpn, AttrMask::STATE, 7).unwrap().qp_state, QpState::Init);
+
+    let opcodes: Vec<_> = nic.recorder().read(0).iter().filter_map(|r| r.opcode().ok()).collect();
+    use CommandOpcode as O;
+    let want = [O::AllocPd, O::CreateCq, O::CreateQp, O::Refusal, O::ModifyQp, O::StateMoved, O::QueryQp];
+    assert_eq!(opcodes, want);
+}
+
+#[test]
+fn no_grh_and_an_empty_gid_are_named() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let bare = AddressVector { port_num: 1, ..AddressVector::default() };
+    assert!(matches!(nic.create_ah(pd, &bare, 0).unwrap_err().rule, Rule::NoGrh { port: 1, .. }));
+    let empty = AddressVector { is_global: true, sgid_index: 1, ..bare };
+    assert!(matches!(nic.create_ah(pd, &empty, 0).unwrap_err().rule, Rule::GidIndexEmpty { index: 1, .. }));
+    let good = AddressVector { is_global: true, dgid: GID, ..bare };
+    let ah = nic.create_ah(pd, &good, 0).unwrap();
+    assert!(nic.create_ah(pd, &good, 0).is_err(), "max_ah is 1");
+    nic.destroy_ah(ah, 0).unwrap();
+    assert!(nic.destroy_ah(ah, 0).is_err());
+}
+
+#[test]
+fn a_destroyed_qp_takes_its_completions_along() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, queue) = nic.create_cq(16, 0).unwrap();
+    let qp = nic.create_qp(&init(pd, cq), 0).unwrap();
+    let to_init = QpAttr { qp_state: QpState::Init, port_num: 1, ..QpAttr::default() };
+    let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
+    nic.modify_qp(&mut Void, qp.qpn, mask, &to_init, 0).unwrap();
+    let to_err = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
+    nic.modify_qp(&mut Void, qp.qpn, AttrMask::STATE, &to_err, 0).unwrap();
+    qp.post_recv(7, std::iter::empty()).unwrap();
+    {
+        let mut sender = qp.send().unwrap();
+        sender.stage(&SendRequest::default(), std::iter::empty()).unwrap();
+        sender.commit();
+    }
+    nic.progress(&mut Void, 1);
+    assert_eq!(queue.waiting(), 2, "both are flushed");
+    nic.destroy_qp(qp.qpn, 2).unwrap();
+    assert_eq!(queue.waiting(), 0);
+}
