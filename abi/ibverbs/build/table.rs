@@ -45,7 +45,6 @@ const UNSUPPORTED: [(&str, &str); 7] = [
     ("code", "core::ffi::c_int"),
     ("minus_one", "core::ffi::c_int"),
     ("minus_one_wide", "isize"),
-    ("negative", "isize"),
     ("null", "*mut core::ffi::c_void"),
     ("quiet", "()"),
     ("zero", "u64"),

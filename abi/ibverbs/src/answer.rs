@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 use core::ptr;
+use glassnic_verbs::events::{self, Call, Refusal, Rule};
+use std::sync::OnceLock;
 
 /// An error number of `errno.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +12,7 @@ pub(crate) struct Errno(pub(crate) c_int);
 impl Errno {
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
     pub(crate) const EOPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
+    pub(crate) const ENOMEM: Self = Self(libc::ENOMEM);
 
     /// Puts the number into the calling thread's `errno`.
     pub(crate) fn set(self) {
@@ -18,8 +21,34 @@ impl Errno {
     }
 }
 
+/// Whether `GLASSNIC_EXPLAIN` asks for explanations on standard error. Read once: it belongs to the process.
+pub(crate) fn explains() -> bool {
+    static EXPLAINS: OnceLock<bool> = OnceLock::new();
+    *EXPLAINS.get_or_init(|| std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1"))
+}
+
+/// The error number of a refusal, which is told on standard error if the environment asks for it.
+#[cold]
+pub(crate) fn refused(refusal: &Refusal) -> Errno {
+    let errno = events::errno(&refusal.rule);
+    if explains() {
+        eprintln!("glassnic: {} [{errno}]", glassnic_explain::explain(refusal));
+    }
+    Errno(errno.0)
+}
+
+/// As [`refused`], for a rule that a call broke and that is not about a queue pair.
+#[cold]
+pub(crate) fn broken(call: Call, rule: Rule) -> Errno {
+    refused(&Refusal::new(call, rule))
+}
+
+/// The error number of a system call that failed.
+pub(crate) fn system(error: &std::io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
 /// Most calls: 0, or the error number (which is in `errno` too).
-#[cfg_attr(not(test), expect(dead_code, reason = "the verbs that answer so are not here yet"))]
 pub(crate) fn code(result: Result<(), Errno>) -> c_int {
     match result {
         Ok(()) => 0,

@@ -10,14 +10,25 @@
 
 #![cfg_attr(test, allow(dead_code, reason = "the exports, which use everything, are left out of unit tests"))]
 
+mod address;
 mod answer;
+mod attributes;
+mod completion;
+mod completion_ex;
+mod context;
 mod device;
+mod events;
 mod fork;
 mod kernel_copies;
 mod layout;
+mod memory;
 mod names;
 mod operations;
+mod post;
+mod post_ex;
 mod provider;
+mod query;
+mod queue_pair;
 mod rates;
 mod store;
 mod sysfs;

@@ -3,11 +3,9 @@
 //! The inline functions of `verbs.h` do not check these slots for null, so every one of them is filled, and what GlassNIC does not
 //! implement is refused. Slots of `verbs_context` are checked (but `close_xrcd`), so there null says the same.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "contexts come with the verbs behind them"))]
-
 use crate::layout::describe::CStruct;
 use crate::layout::*;
-use crate::unsupported;
+use crate::{completion, completion_ex, post, post_ex, query, queue_pair, unsupported};
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
@@ -26,36 +24,17 @@ refused! {
     fn alloc_mw(*mut ibv_pd, ibv_mw_type) -> *mut ibv_mw = ptr::null_mut();
     fn bind_mw(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int = libc::EOPNOTSUPP;
     fn dealloc_mw(*mut ibv_mw) -> c_int = libc::EOPNOTSUPP;
-    fn poll_cq(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int = -libc::EOPNOTSUPP;
-    fn req_notify_cq(*mut ibv_cq, c_int) -> c_int = libc::EOPNOTSUPP;
     fn post_srq_recv(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EOPNOTSUPP;
-    fn post_send(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int = libc::EOPNOTSUPP;
-    fn post_recv(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EOPNOTSUPP;
     fn close_xrcd(*mut ibv_xrcd) -> c_int = libc::EOPNOTSUPP;
 
-    fn start_poll(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int = libc::EOPNOTSUPP;
-    fn next_poll(*mut ibv_cq_ex) -> c_int = libc::EOPNOTSUPP;
-    fn end_poll(*mut ibv_cq_ex);
     fn read_u32(*mut ibv_cq_ex) -> u32 = 0;
     fn read_u8(*mut ibv_cq_ex) -> u8 = 0;
     fn read_u16(*mut ibv_cq_ex) -> u16 = 0;
-    fn read_u64(*mut ibv_cq_ex) -> u64 = 0;
     fn read_tm_info(*mut ibv_cq_ex, *mut ibv_wc_tm_info);
 
-    fn wr_atomic_cmp_swp(*mut ibv_qp_ex, u32, u64, u64, u64);
-    fn wr_atomic_fetch_add(*mut ibv_qp_ex, u32, u64, u64);
     fn wr_bind_mw(*mut ibv_qp_ex, *mut ibv_mw, u32, *const ibv_mw_bind_info);
     fn wr_u32(*mut ibv_qp_ex, u32);
-    fn wr_rdma(*mut ibv_qp_ex, u32, u64);
-    fn wr_rdma_write_imm(*mut ibv_qp_ex, u32, u64, u32);
-    fn wr_plain(*mut ibv_qp_ex);
     fn wr_send_tso(*mut ibv_qp_ex, *mut c_void, u16, u16);
-    fn wr_set_ud_addr(*mut ibv_qp_ex, *mut ibv_ah, u32, u32);
-    fn wr_set_inline_data(*mut ibv_qp_ex, *mut c_void, usize);
-    fn wr_set_inline_data_list(*mut ibv_qp_ex, usize, *const ibv_data_buf);
-    fn wr_set_sge(*mut ibv_qp_ex, u32, u64, u32);
-    fn wr_set_sge_list(*mut ibv_qp_ex, usize, *const ibv_sge);
-    fn wr_complete(*mut ibv_qp_ex) -> c_int = libc::EOPNOTSUPP;
     fn wr_atomic_write(*mut ibv_qp_ex, u32, u64, *const c_void);
     fn wr_flush(*mut ibv_qp_ex, u32, u64, usize, u8, u8);
 }
@@ -73,8 +52,8 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
     bind_mw: Some(bind_mw),
     dealloc_mw: Some(dealloc_mw),
     _compat_create_cq: Some(obsolete),
-    poll_cq: Some(poll_cq),
-    req_notify_cq: Some(req_notify_cq),
+    poll_cq: Some(completion::poll_cq),
+    req_notify_cq: Some(completion::req_notify_cq),
     _compat_cq_event: Some(obsolete),
     _compat_resize_cq: Some(obsolete),
     _compat_destroy_cq: Some(obsolete),
@@ -87,8 +66,8 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
     _compat_query_qp: Some(obsolete),
     _compat_modify_qp: Some(obsolete),
     _compat_destroy_qp: Some(obsolete),
-    post_send: Some(post_send),
-    post_recv: Some(post_recv),
+    post_send: Some(post::post_send),
+    post_recv: Some(post::post_recv),
     _compat_create_ah: Some(obsolete),
     _compat_destroy_ah: Some(obsolete),
     _compat_attach_mcast: Some(obsolete),
@@ -98,6 +77,11 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
 
 /// A context without a device and descriptors.
 pub(crate) const CONTEXT: verbs_context = verbs_context {
+    query_port: Some(query::query_port),
+    query_rt_values: Some(query::query_rt_values),
+    create_cq_ex: Some(completion_ex::create_cq_ex),
+    query_device_ex: Some(query::query_device_ex),
+    create_qp_ex: Some(queue_pair::create_qp_ex),
     close_xrcd: Some(close_xrcd),
     sz: size_of::<verbs_context>(),
     context: ibv_context {
@@ -115,24 +99,24 @@ pub(crate) const CONTEXT: verbs_context = verbs_context {
 pub(crate) const CQ: ibv_cq_ex = ibv_cq_ex {
     mutex: libc::PTHREAD_MUTEX_INITIALIZER,
     cond: libc::PTHREAD_COND_INITIALIZER,
-    start_poll: Some(start_poll),
-    next_poll: Some(next_poll),
-    end_poll: Some(end_poll),
-    read_opcode: Some(read_u32),
-    read_vendor_err: Some(read_u32),
-    read_byte_len: Some(read_u32),
-    read_imm_data: Some(read_u32),
-    read_qp_num: Some(read_u32),
-    read_src_qp: Some(read_u32),
-    read_wc_flags: Some(read_u32),
+    start_poll: Some(completion_ex::start_poll),
+    next_poll: Some(completion_ex::next_poll),
+    end_poll: Some(completion_ex::end_poll),
+    read_opcode: Some(completion_ex::read_opcode),
+    read_vendor_err: Some(completion_ex::read_vendor_err),
+    read_byte_len: Some(completion_ex::read_byte_len),
+    read_imm_data: Some(completion_ex::read_imm_data),
+    read_qp_num: Some(completion_ex::read_qp_num),
+    read_src_qp: Some(completion_ex::read_src_qp),
+    read_wc_flags: Some(completion_ex::read_wc_flags),
     read_slid: Some(read_u32),
     read_sl: Some(read_u8),
     read_dlid_path_bits: Some(read_u8),
-    read_completion_ts: Some(read_u64),
+    read_completion_ts: Some(completion_ex::read_completion_ts),
     read_cvlan: Some(read_u16),
     read_flow_tag: Some(read_u32),
     read_tm_info: Some(read_tm_info),
-    read_completion_wallclock_ns: Some(read_u64),
+    read_completion_wallclock_ns: Some(completion_ex::read_completion_wallclock_ns),
     ..ibv_cq_ex::ZERO
 };
 
@@ -144,26 +128,26 @@ pub(crate) const QP: verbs_qp = verbs_qp {
             cond: libc::PTHREAD_COND_INITIALIZER,
             ..ibv_qp::ZERO
         },
-        wr_atomic_cmp_swp: Some(wr_atomic_cmp_swp),
-        wr_atomic_fetch_add: Some(wr_atomic_fetch_add),
+        wr_atomic_cmp_swp: Some(post_ex::wr_atomic_cmp_swp),
+        wr_atomic_fetch_add: Some(post_ex::wr_atomic_fetch_add),
         wr_bind_mw: Some(wr_bind_mw),
         wr_local_inv: Some(wr_u32),
-        wr_rdma_read: Some(wr_rdma),
-        wr_rdma_write: Some(wr_rdma),
-        wr_rdma_write_imm: Some(wr_rdma_write_imm),
-        wr_send: Some(wr_plain),
-        wr_send_imm: Some(wr_u32),
-        wr_send_inv: Some(wr_u32),
+        wr_rdma_read: Some(post_ex::wr_rdma_read),
+        wr_rdma_write: Some(post_ex::wr_rdma_write),
+        wr_rdma_write_imm: Some(post_ex::wr_rdma_write_imm),
+        wr_send: Some(post_ex::wr_send),
+        wr_send_imm: Some(post_ex::wr_send_imm),
+        wr_send_inv: Some(post_ex::wr_send_inv),
         wr_send_tso: Some(wr_send_tso),
-        wr_set_ud_addr: Some(wr_set_ud_addr),
+        wr_set_ud_addr: Some(post_ex::wr_set_ud_addr),
         wr_set_xrc_srqn: Some(wr_u32),
-        wr_set_inline_data: Some(wr_set_inline_data),
-        wr_set_inline_data_list: Some(wr_set_inline_data_list),
-        wr_set_sge: Some(wr_set_sge),
-        wr_set_sge_list: Some(wr_set_sge_list),
-        wr_start: Some(wr_plain),
-        wr_complete: Some(wr_complete),
-        wr_abort: Some(wr_plain),
+        wr_set_inline_data: Some(post_ex::wr_set_inline_data),
+        wr_set_inline_data_list: Some(post_ex::wr_set_inline_data_list),
+        wr_set_sge: Some(post_ex::wr_set_sge),
+        wr_set_sge_list: Some(post_ex::wr_set_sge_list),
+        wr_start: Some(post_ex::wr_start),
+        wr_complete: Some(post_ex::wr_complete),
+        wr_abort: Some(post_ex::wr_abort),
         wr_atomic_write: Some(wr_atomic_write),
         wr_flush: Some(wr_flush),
         ..ibv_qp_ex::ZERO

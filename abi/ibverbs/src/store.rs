@@ -5,13 +5,12 @@
 //! destroyed QP gets `EINVAL`, where a freed block would give it a crash or another object. A block waits for [`QUARANTINE`]
 //! others before it serves again.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "objects come with the verbs behind them"))]
-
-use crate::answer::Errno;
+use crate::answer::{Errno, refused};
 use crate::layout::describe::CStruct;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
+use glassnic_verbs::events::{Call, Field, ObjectKind, Refusal, Rule};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,6 +27,10 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
     const SEEN_AT: usize = 0;
     /// A number that no other type has and that is unlikely in other memory.
     const TAG: u64;
+    /// What a refusal calls it.
+    const KIND: ObjectKind;
+    /// What a refusal calls the argument or field that should point to one.
+    const FIELD: Field;
 
     /// The store of this type.
     fn store() -> &'static Store<Self>;
@@ -146,6 +149,33 @@ impl<T: Object> Store<T> {
     }
 }
 
+/// The object behind an argument of a control call, which the refusal names.
+///
+/// # Errors
+/// `EINVAL` for a pointer that is null, not one of this type's, or of a destroyed object.
+pub(crate) fn given<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+    T::store().get(seen).map_err(|_| no_object::<T>(call, seen.is_null()))
+}
+
+/// Takes back an object that the call has destroyed.
+///
+/// # Errors
+/// As [`given`]: another thread has destroyed it.
+pub(crate) fn taken<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+    T::store().remove(seen).map_err(|_| no_object::<T>(call, seen.is_null()))
+}
+
+/// Says that an argument is no object of its type.
+#[cold]
+pub(crate) fn no_object<T: Object>(call: Call, null: bool) -> Errno {
+    let rule = if null {
+        Rule::NullPointer { what: T::FIELD }
+    } else {
+        Rule::BadHandle { kind: T::KIND, handle: 0 }
+    };
+    refused(&Refusal::new(call, rule))
+}
+
 fn seen<T: Object>(block: *mut Block<T>) -> *mut T::Seen {
     block.wrapping_byte_add(T::SEEN_AT).cast()
 }
@@ -182,6 +212,8 @@ mod tests {
         type Public = ibv_pd;
         type Seen = ibv_pd;
         const TAG: u64 = 0x6764_5f64_6f6d_6169;
+        const KIND: ObjectKind = ObjectKind::Pd;
+        const FIELD: Field = Field::Pd;
         fn store() -> &'static Store<Self> {
             static STORE: Store<Domain> = Store::new();
             &STORE
@@ -195,6 +227,8 @@ mod tests {
         type Seen = ibv_context;
         const SEEN_AT: usize = core::mem::offset_of!(verbs_context, context);
         const TAG: u64 = 0x6764_5f6f_7065_6e65;
+        const KIND: ObjectKind = ObjectKind::Context;
+        const FIELD: Field = Field::Context;
         fn store() -> &'static Store<Self> {
             static STORE: Store<Opened> = Store::new();
             &STORE

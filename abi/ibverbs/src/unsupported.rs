@@ -2,12 +2,12 @@
 //!
 //! With `GLASSNIC_EXPLAIN=1` in the environment the name of the call goes to standard error, once for each call that is made.
 
-use crate::answer::Errno;
+use crate::answer::{Errno, explains};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
 fn refuse(name: &str) -> Errno {
-    if std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1") {
+    if explains() {
         eprintln!("glassnic: {name} is not implemented; the program gets EOPNOTSUPP");
     }
     Errno::EOPNOTSUPP.set();
@@ -23,11 +23,6 @@ pub(crate) fn code(name: &str) -> c_int {
 pub(crate) fn minus_one(name: &str) -> c_int {
     refuse(name);
     -1
-}
-
-/// A call that returns a count, or an error number below zero.
-pub(crate) fn negative(name: &str) -> isize {
-    -(refuse(name).0 as isize)
 }
 
 /// A call that returns a pointer.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassnic_events::{AsyncEventType, Call, ObjectKind, Refusal, Rule};
@@ -65,6 +65,8 @@ pub struct OpenNic {
     index: usize,
     hub: Arc<Hub>,
     seed: AtomicU64,
+    /// Read and written under the engine's lock.
+    closed: AtomicBool,
 }
 
 impl OpenNic {
@@ -92,9 +94,19 @@ impl OpenNic {
         }
         let nic = Nic::new(Limits::default(), device.port(), memory, hub.clone(), seed);
         runtime.background.start(runtime);
-        let index = runtime.command(|engine, _| engine.add(nic));
-        runtime.devices_open().push((index, device.clone()));
-        Ok(Self { runtime, device: device.clone(), index, hub, seed: AtomicU64::new(seed.rotate_left(32)) })
+        let index = runtime.command(|engine, _| {
+            let index = engine.add(nic);
+            runtime.devices_open().push((index, device.clone()));
+            index
+        });
+        Ok(Self {
+            runtime,
+            device: device.clone(),
+            index,
+            hub,
+            seed: AtomicU64::new(seed.rotate_left(32)),
+            closed: AtomicBool::new(false),
+        })
     }
 
     /// The device.
@@ -109,9 +121,12 @@ impl OpenNic {
         self.runtime
     }
 
-    /// Runs a command on the NIC. `None` is not reached while this exists.
+    /// Runs a command on the NIC. `None` once it is closed.
     pub fn command<T>(&self, f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T) -> Option<T> {
         self.runtime.command(|engine, now| {
+            if self.closed.load(Ordering::Relaxed) {
+                return None;
+            }
             let nic = engine.nics.get_mut(self.index)?.as_deref_mut()?;
             Some(f(nic, &mut Access(&mut engine.links), now))
         })
@@ -180,23 +195,33 @@ impl OpenNic {
     pub fn progress(&self) {
         self.runtime.progress();
     }
+
+    /// Takes the NIC out of the engine, with all that is left on it. Does nothing the second time.
+    pub fn close(&self) {
+        if self.runtime.is_forked() {
+            return;
+        }
+        let nic = self.runtime.command(|engine, _| {
+            // Under the engine's lock: the index serves another NIC as soon as ours is gone.
+            if self.closed.swap(true, Ordering::Relaxed) {
+                return None;
+            }
+            self.runtime.devices_open().retain(|(index, _)| *index != self.index);
+            engine.remove(self.index)
+        });
+        let Some(nic) = nic else { return };
+        nic.memory().set(Header::Open, 0);
+        if let Some(node) = &self.runtime.node {
+            for block in nic.qpn_blocks() {
+                let _ = node.release_block(block);
+            }
+        }
+    }
 }
 
 impl Drop for OpenNic {
     fn drop(&mut self) {
-        if self.runtime.is_forked() {
-            return;
-        }
-        self.runtime.devices_open().retain(|(i, _)| *i != self.index);
-        let nic = self.runtime.command(|engine, _| engine.remove(self.index));
-        if let Some(nic) = nic {
-            nic.memory().set(Header::Open, 0);
-            if let Some(node) = &self.runtime.node {
-                for block in nic.qpn_blocks() {
-                    let _ = node.release_block(block);
-                }
-            }
-        }
+        self.close();
     }
 }
 

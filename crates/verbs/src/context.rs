@@ -23,6 +23,12 @@ pub fn devices() -> Vec<Device> {
     Runtime::instance().devices().iter().cloned().map(Device).collect()
 }
 
+/// Nanoseconds on the clock of all devices of this process, which is that of completion time stamps.
+#[must_use]
+pub fn now_ns() -> u64 {
+    glassnic_host::sys::monotonic_ns()
+}
+
 /// What is not as it should be with this process's devices and links, in a line each.
 #[must_use]
 pub fn problems() -> &'static [String] {
@@ -77,6 +83,18 @@ impl Context {
         &self.device
     }
 
+    /// True if both are the same open device.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.nic, &other.nic)
+    }
+
+    /// Closes it (`ibv_close_device(3)`) although objects of it are left: they are destroyed with it, and every call on
+    /// them is refused from now on.
+    pub fn close(&self) {
+        self.nic.close();
+    }
+
     /// Its limits (`ibv_query_device(3)`).
     #[must_use]
     pub fn limits(&self) -> Limits {
@@ -93,10 +111,10 @@ impl Context {
         self.device.0.port()
     }
 
-    /// Nanoseconds on the device's clock, which is that of completion time stamps.
+    /// Nanoseconds on the device's clock: see [`now_ns`].
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        glassnic_host::sys::monotonic_ns()
+        now_ns()
     }
 
     /// Allocates a protection domain (`ibv_alloc_pd(3)`).

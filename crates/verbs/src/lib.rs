@@ -12,7 +12,7 @@ mod cq;
 mod memory;
 mod qp;
 
-pub use context::{Channel, Context, Device, devices, problems};
+pub use context::{Channel, Context, Device, devices, now_ns, problems};
 pub use cq::Cq;
 pub use glassnic_events as events;
 pub use glassnic_host::{AsyncEvent, EventQueue};
@@ -22,6 +22,7 @@ pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
 pub use glassnic_nic::{Sender, Subject, check_opcode};
 pub use glassnic_transport::attr;
 pub use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
+pub use glassnic_wire::Qpn;
 pub use memory::{Ah, Mr, Pd};
 pub use qp::{Qp, QpInit};
 

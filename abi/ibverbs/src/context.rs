@@ -1,0 +1,117 @@
+//! Open devices: `ibv_open_device(3)`, `ibv_close_device(3)`.
+
+use crate::answer::{Errno, broken, code, explains, pointer, system};
+use crate::device;
+use crate::events::Unacked;
+use crate::layout::*;
+use crate::operations;
+use crate::store::{Object, Store, given, taken};
+use core::ffi::c_int;
+use core::mem::offset_of;
+use glassnic_verbs::Context;
+use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An open device.
+pub(crate) struct Opened {
+    pub(crate) context: Context,
+    /// A descriptor for programs that hand the context to others; there is no kernel device behind it.
+    _command: OwnedFd,
+    subjects: Mutex<Subjects>,
+}
+
+/// What asynchronous events may be about: the pointers that C knows, by number.
+#[derive(Default)]
+pub(crate) struct Subjects {
+    pub(crate) qps: BTreeMap<u32, (usize, Arc<Unacked>)>,
+    pub(crate) cqs: BTreeMap<u32, (usize, Arc<Unacked>)>,
+}
+
+impl Opened {
+    pub(crate) fn subjects(&self) -> MutexGuard<'_, Subjects> {
+        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Object for Opened {
+    type Public = verbs_context;
+    type Seen = ibv_context;
+    const SEEN_AT: usize = offset_of!(verbs_context, context);
+    const TAG: u64 = 0x676c_6173_7363_7478;
+    const KIND: ObjectKind = ObjectKind::Context;
+    const FIELD: Field = Field::Context;
+
+    fn store() -> &'static Store<Self> {
+        static STORE: Store<Opened> = Store::new();
+        &STORE
+    }
+}
+
+/// Opens a device; null with `errno` otherwise.
+pub(crate) extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    pointer(open(device))
+}
+
+/// Another name of [`ibv_open_device`], for drivers that open with private data. Ours needs none.
+pub(crate) extern "C" fn verbs_open_device(
+    device: *mut ibv_device,
+    _private: *mut core::ffi::c_void,
+) -> *mut ibv_context {
+    pointer(open(device))
+}
+
+fn open(device: *mut ibv_device) -> Result<*mut ibv_context, Errno> {
+    let call = Call::OpenDevice;
+    let Some(found) = device::find(device) else {
+        let rule = if device.is_null() {
+            Rule::NullPointer { what: Field::Device }
+        } else {
+            Rule::BadHandle { kind: ObjectKind::Device, handle: 0 }
+        };
+        return Err(broken(call, rule));
+    };
+    let context = found.open().map_err(|error| {
+        if explains() {
+            eprintln!("glassnic: {call}: {}: {error}", found.name());
+        }
+        system(&error)
+    })?;
+    let command = command_descriptor()?;
+    let mut public = operations::CONTEXT;
+    public.context.device = device;
+    public.context.cmd_fd = command.as_raw_fd();
+    public.context.async_fd = context.events().as_fd().as_raw_fd();
+    public.context.num_comp_vectors = COMP_VECTORS;
+    let opened = Opened { context, _command: command, subjects: Mutex::default() };
+    Ok(Opened::store().insert(public, Arc::new(opened)))
+}
+
+/// Completion vectors of a device.
+pub(crate) const COMP_VECTORS: c_int = 1;
+
+fn command_descriptor() -> Result<OwnedFd, Errno> {
+    // SAFETY: makes a descriptor that nobody else has.
+    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
+        -1 => Err(system(&std::io::Error::last_os_error())),
+        // SAFETY: a descriptor that was just made and belongs to nobody else.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    }
+}
+
+/// Closes a device. What the program has left on it is of no use any more.
+pub(crate) extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    code(close(context))
+}
+
+fn close(context: *mut ibv_context) -> Result<(), Errno> {
+    let opened = taken::<Opened>(Call::CloseDevice, context)?;
+    opened.context.close();
+    Ok(())
+}
+
+/// The open device behind an argument.
+pub(crate) fn opened(call: Call, context: *mut ibv_context) -> Result<Arc<Opened>, Errno> {
+    given::<Opened>(call, context)
+}

@@ -1,0 +1,292 @@
+//! The four operations on a queue pair: `ibv_create_qp(3)`, `ibv_modify_qp(3)`, `ibv_query_qp(3)`, `ibv_destroy_qp(3)`.
+
+use crate::answer::{Errno, broken, code, pointer, refused};
+use crate::attributes;
+use crate::completion::CompletionQueue;
+use crate::context::{Opened, opened};
+use crate::events::Unacked;
+use crate::layout::*;
+use crate::memory::Domain;
+use crate::operations;
+use crate::post_ex::Batch;
+use crate::store::{Object, Store, given, live, taken};
+use core::ffi::c_int;
+use core::ptr;
+use glassnic_verbs::events::{Call, Field, ObjectKind, QpType, Rule};
+use glassnic_verbs::{Qp, QpInit, Subject};
+use std::sync::Arc;
+
+/// A queue pair.
+pub(crate) struct QueuePair {
+    pub(crate) qp: Qp,
+    /// The handle of its protection domain.
+    pub(crate) pd: u32,
+    opened: Arc<Opened>,
+    init: ibv_qp_init_attr,
+    pub(crate) async_events: Arc<Unacked>,
+    /// The posting interface of one call a field, if the program asked for it.
+    pub(crate) batch: Option<Batch>,
+}
+
+// SAFETY: the raw pointers in `init` are the program's own and only given back.
+unsafe impl Send for QueuePair {}
+// SAFETY: as above; nothing changes them.
+unsafe impl Sync for QueuePair {}
+
+impl Object for QueuePair {
+    type Public = verbs_qp;
+    type Seen = ibv_qp;
+    const TAG: u64 = 0x676c_6173_735f_7170;
+    const KIND: ObjectKind = ObjectKind::Qp;
+    const FIELD: Field = Field::Qp;
+
+    fn store() -> &'static Store<Self> {
+        static STORE: Store<QueuePair> = Store::new();
+        &STORE
+    }
+}
+
+/// # Safety
+/// `pd` is null or was a protection domain; `attr` is null or valid.
+pub(crate) unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    let call = Call::CreateQp;
+    // SAFETY: as promised by the caller.
+    pointer(match unsafe { attr.as_mut() } {
+        Some(attr) => create(call, pd, attr, None),
+        None => Err(broken(call, Rule::NullPointer { what: Field::InitAttr })),
+    })
+}
+
+/// The operation `create_qp_ex`.
+///
+/// # Safety
+/// `attr` is null or valid.
+pub(crate) unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    let call = Call::CreateQpEx;
+    // SAFETY: as promised by the caller.
+    let Some(extended) = (unsafe { attr.as_mut() }) else {
+        return pointer(Err(broken(call, Rule::NullPointer { what: Field::InitAttr })));
+    };
+    pointer(check_extended(call, context, extended).and_then(|operations| {
+        let mut plain = ibv_qp_init_attr {
+            qp_context: extended.qp_context,
+            send_cq: extended.send_cq,
+            recv_cq: extended.recv_cq,
+            srq: extended.srq,
+            cap: extended.cap,
+            qp_type: extended.qp_type,
+            sq_sig_all: extended.sq_sig_all,
+        };
+        let qp = create(call, extended.pd, &mut plain, operations)?;
+        extended.cap = plain.cap;
+        Ok(qp)
+    }))
+}
+
+/// Checks what only the extended form has; the posting operations that the program wants, if it said so.
+fn check_extended(
+    call: Call,
+    context: *mut ibv_context,
+    attr: &ibv_qp_init_attr_ex,
+) -> Result<Option<u64>, Errno> {
+    opened(call, context)?;
+    let has = |bit| attr.comp_mask & bit != 0;
+    let known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    let unknown = attr.comp_mask & !known;
+    if unknown != 0 {
+        return Err(broken(call, Rule::UnknownBits { what: Field::CompMask, bits: unknown.into() }));
+    }
+    if !has(IBV_QP_INIT_ATTR_PD) {
+        return Err(broken(call, Rule::MissingField { what: Field::Pd }));
+    }
+    if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0 {
+        let value = attr.create_flags.into();
+        return Err(broken(call, Rule::NotSupported { what: Field::CreateFlags, value }));
+    }
+    if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+        return Ok(None);
+    }
+    let missing = attr.send_ops_flags & !operations_of(attr.qp_type);
+    if missing != 0 {
+        return Err(broken(call, Rule::NotSupported { what: Field::SendOpsFlags, value: missing }));
+    }
+    Ok(Some(attr.send_ops_flags))
+}
+
+/// The posting operations that each service has.
+fn operations_of(qp_type: ibv_qp_type) -> u64 {
+    let sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    let writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    match qp_type {
+        IBV_QPT_UD => sends,
+        IBV_QPT_UC => sends | writes,
+        IBV_QPT_RC => {
+            sends
+                | writes
+                | IBV_QP_EX_WITH_RDMA_READ
+                | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+                | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+                | IBV_QP_EX_WITH_SEND_WITH_INV
+        }
+        // Refused for its type, which says more.
+        _ => u64::MAX,
+    }
+}
+
+fn create(
+    call: Call,
+    pd: *mut ibv_pd,
+    attr: &mut ibv_qp_init_attr,
+    operations: Option<u64>,
+) -> Result<*mut ibv_qp, Errno> {
+    let domain = given::<Domain>(call, pd)?;
+    let unknown = |_| broken(call, Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
+    let qp_type = QpType::try_from(attr.qp_type).map_err(unknown)?;
+    if !attr.srq.is_null() {
+        return Err(broken(call, Rule::NotSupported { what: Field::Srq, value: 1 }));
+    }
+    let send_cq = queue(call, Field::SendCq, attr.send_cq)?;
+    let recv_cq = queue(call, Field::RecvCq, attr.recv_cq)?;
+    for cq in [&send_cq, &recv_cq] {
+        if !cq.cq.context().is(domain.0.context()) {
+            let rule = Rule::OtherContext { kind: ObjectKind::Cq, handle: cq.cq.handle() };
+            return Err(broken(call, rule));
+        }
+    }
+    let init = QpInit {
+        qp_type,
+        send_cq: &send_cq.cq,
+        recv_cq: &recv_cq.cq,
+        cap: attributes::cap_from_c(&attr.cap),
+        sq_sig_all: attr.sq_sig_all != 0,
+    };
+    let qp = domain.0.create_qp(&init).map_err(|refusal| refused(&refusal))?;
+    attr.cap = attributes::cap_to_c(qp.cap());
+    // SAFETY: a live object's struct; `context` never changes.
+    let context = unsafe { (*pd).context };
+    let public = public(context, pd, attr, &qp);
+    let qpn = qp.qpn();
+    let async_events = Arc::new(Unacked::default());
+    let object = QueuePair {
+        batch: operations.map(|_| Batch::new(qp.cap())),
+        qp,
+        pd: domain.0.handle(),
+        opened: opened(call, context)?,
+        init: *attr,
+        async_events: async_events.clone(),
+    };
+    let opened = object.opened.clone();
+    let seen = QueuePair::store().insert(public, Arc::new(object));
+    opened.subjects().qps.insert(qpn, (seen.expose_provenance(), async_events));
+    Ok(seen)
+}
+
+fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, qp: &Qp) -> verbs_qp {
+    let mut public = operations::QP;
+    public.qp_ex.qp_base = ibv_qp {
+        context,
+        qp_context: attr.qp_context,
+        pd,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: ptr::null_mut(),
+        handle: qp.qpn(),
+        qp_num: qp.qpn(),
+        state: IBV_QPS_RESET,
+        qp_type: attr.qp_type,
+        ..public.qp_ex.qp_base
+    };
+    public
+}
+
+fn queue(call: Call, what: Field, cq: *mut ibv_cq) -> Result<Arc<CompletionQueue>, Errno> {
+    if cq.is_null() {
+        return Err(broken(call, Rule::NullPointer { what }));
+    }
+    given::<CompletionQueue>(call, cq)
+}
+
+/// # Safety
+/// `qp` is null or was a QP; `attr` is null or readable.
+pub(crate) unsafe extern "C" fn ibv_modify_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
+    let call = Call::ModifyQp;
+    code(given::<QueuePair>(call, qp).and_then(|object| {
+        // SAFETY: as promised by the caller. Copied, because another thread may write to it meanwhile.
+        let Some(attr) = (unsafe { attr.as_ref() }).copied() else {
+            return Err(broken(call, Rule::NullPointer { what: Field::Attr }));
+        };
+        let (mask, attr) = attributes::from_c(&attr, attr_mask.cast_unsigned())
+            .map_err(|rule| refused(&object.qp.context().refuse(call, Some(object.qp.qpn()), rule)))?;
+        object.qp.modify(mask, &attr).map_err(|refusal| refused(&refusal))?;
+        show_state(qp, &object.qp);
+        Ok(())
+    }))
+}
+
+/// `state` of the struct, which is what the library believes.
+fn show_state(seen: *mut ibv_qp, qp: &Qp) {
+    if let Ok(public) = QueuePair::store().public(seen) {
+        // SAFETY: the struct of an object of the store.
+        unsafe { (*public).qp_ex.qp_base.state = qp.state().value() };
+    }
+}
+
+/// # Safety
+/// `qp` is null or was a QP; `attr` and `init_attr` are null or writable.
+pub(crate) unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: *mut ibv_qp_init_attr,
+) -> c_int {
+    let call = Call::QueryQp;
+    code(given::<QueuePair>(call, qp).and_then(|object| {
+        if attr.is_null() || init_attr.is_null() {
+            let what = if attr.is_null() { Field::Attr } else { Field::InitAttr };
+            return Err(broken(call, Rule::NullPointer { what }));
+        }
+        let mask = glassnic_verbs::events::AttrMask::from_bits_retain(attr_mask.cast_unsigned());
+        let now = object.qp.query(mask).map_err(|refusal| refused(&refusal))?;
+        show_state(qp, &object.qp);
+        // SAFETY: as promised by the caller, and not null.
+        unsafe {
+            attr.write(attributes::to_c(&now));
+            init_attr.write(object.init);
+        }
+        Ok(())
+    }))
+}
+
+/// Destroys a QP, and waits until the program has acknowledged the events that it has got.
+///
+/// # Safety
+/// `qp` is null or was a QP.
+pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    let call = Call::DestroyQp;
+    code(given::<QueuePair>(call, qp).and_then(|object| {
+        object.qp.destroy().map_err(|refusal| refused(&refusal))?;
+        let qpn = object.qp.qpn();
+        object.opened.subjects().qps.remove(&qpn);
+        object.opened.context.events().withdraw(|event| event.subject == Subject::Qp(qpn));
+        object.async_events.wait();
+        taken::<QueuePair>(call, qp).map(drop)
+    }))
+}
+
+/// The extended view of a QP, or null if it was not created with `send_ops_flags`.
+///
+/// # Safety
+/// `qp` is null or was a QP.
+pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    // SAFETY: as promised by the caller.
+    let object = unsafe { live::<QueuePair>(qp) };
+    // The plain struct is the beginning of the extended one.
+    if object.is_some_and(|object| object.batch.is_some()) { qp.cast() } else { ptr::null_mut() }
+}
