@@ -1,6 +1,6 @@
 //! A queue pair with its queues and its device.
 
-use glassnic_events::{AttrMask, QpState};
+use glassnic_events::{AttrMask, QpState, WcStatus};
 use glassnic_transport::attr::{AccessFlags, QpAttr};
 use glassnic_transport::{Completion, PostError, Qp, SendFlags, SendQueue, SendRequest, Sge};
 
@@ -92,9 +92,25 @@ impl Endpoint {
         Some(c)
     }
 
-    /// Modifies the queue pair, unchecked.
+    /// Polls all completions of sends: which request, and how it ended.
+    pub fn sends(&mut self) -> Vec<(u64, WcStatus)> {
+        std::iter::from_fn(|| self.poll_send()).map(|c| (c.wr_id, c.status)).collect()
+    }
+
+    /// Polls all completions of receives: which request, and how it ended.
+    pub fn receives(&mut self) -> Vec<(u64, WcStatus)> {
+        std::iter::from_fn(|| self.poll_recv()).map(|c| (c.wr_id, c.status)).collect()
+    }
+
+    /// Modifies the queue pair, unchecked. RESET empties the receive queue and takes what was not polled out of
+    /// the completion queues, as the device sees to it.
     pub fn modify(&mut self, mask: AttrMask, attr: &QpAttr) {
         self.qp.modify(&mut self.world, &mut self.sq, mask, attr);
+        if self.qp.state() == QpState::Reset {
+            self.world.rq.reset();
+            self.world.send_cq.clear();
+            self.world.recv_cq.clear();
+        }
     }
 
     /// Moves it to `state` with no other attribute.

@@ -60,6 +60,8 @@ pub enum Fate {
     Lost,
     /// It arrives this many nanoseconds after it was sent, once.
     After(u64),
+    /// It arrives twice, these many nanoseconds after it was sent.
+    Twice(u64, u64),
 }
 
 /// How bad the network is. Chances are per mille.
@@ -107,6 +109,10 @@ impl Network {
         match fate {
             Fate::Lost => {}
             Fate::After(ns) => self.put(now + ns, packet),
+            Fate::Twice(first, second) => {
+                self.put(now + first, packet.clone());
+                self.put(now + second, packet);
+            }
             Fate::Chance => {
                 if self.rng.chance(f.duplicate) {
                     let late = self.rng.below(f.late_ns);

@@ -1,11 +1,12 @@
 //! Two queue pairs and the network between them.
 
-use glassnic_events::{AttrMask, QpState, QpType};
+use glassnic_events::{AttrMask, DropReason, Event, QpState, QpType};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr};
-use glassnic_transport::{Incoming, Payload, Progress, Qp, QpConfig, RecvQueue, SendQueue};
-use glassnic_wire::{Headers, Qpn};
+use glassnic_transport::{Incoming, Payload, Progress, Qp, QpConfig, RecvQueue, SendQueue, WrOpcode};
+use glassnic_wire::opcode::Opcode;
+use glassnic_wire::{Decoded, Headers, Qpn};
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, signalled};
 use crate::memory::{HOST_OFFSET, Memory};
 use crate::network::{Cargo, Fate, Faults, Network, Packet, Side};
 use crate::world::World;
@@ -100,6 +101,26 @@ pub struct Sighting {
     pub len: usize,
 }
 
+impl Sighting {
+    /// Its PSN.
+    #[must_use]
+    pub fn psn(&self) -> u32 {
+        self.headers.bth.psn.value()
+    }
+
+    /// Its opcode.
+    #[must_use]
+    pub fn opcode(&self) -> Opcode {
+        self.headers.bth.opcode
+    }
+
+    /// What it acknowledges or refuses, if it has an AETH.
+    #[must_use]
+    pub fn syndrome(&self) -> Option<Decoded> {
+        self.headers.aeth.map(|a| a.syndrome.decode())
+    }
+}
+
 /// Judges every packet as it is sent.
 pub type Tamper = Box<dyn FnMut(&Sighting) -> Fate>;
 
@@ -142,19 +163,46 @@ impl Pair {
         }
     }
 
-    /// Takes both from INIT to RTS.
+    /// Takes both from RESET or INIT to RTS.
     pub fn connect(&mut self, config: &PairConfig) {
         for side in [Side::A, Side::B] {
             let attr = attributes(config, side);
             let end = self.end(side);
+            end.modify(INIT, &QpAttr { qp_state: QpState::Init, ..attr });
             end.modify(RTR, &QpAttr { qp_state: QpState::Rtr, ..attr });
             end.modify(RTS, &QpAttr { qp_state: QpState::Rts, ..attr });
         }
     }
 
+    /// `side` posts a signalled request of `len` bytes, whose local and remote memory both begin at `offset`.
+    ///
+    /// # Panics
+    /// If the send queue is full.
+    pub fn post(&mut self, side: Side, op: WrOpcode, wr_id: u64, offset: u64, len: u32) {
+        let peer = self.end(side.other()).all();
+        let end = self.end(side);
+        let sge = end.sge(offset, len);
+        end.post(&signalled(op, wr_id, &peer, offset), &[sge]).expect("room in the send queue");
+    }
+
+    /// `side` posts a receive of `len` bytes at `offset`.
+    ///
+    /// # Panics
+    /// If the receive queue is full.
+    pub fn post_recv(&mut self, side: Side, wr_id: u64, offset: u64, len: u32) {
+        let end = self.end(side);
+        let sge = end.sge(offset, len);
+        end.post_recv(wr_id, &[sge]).expect("room in the receive queue");
+    }
+
     /// From now on every packet is kept in [`Pair::trace`].
     pub fn watch(&mut self) {
         self.watching = true;
+    }
+
+    /// What `side` has sent since [`Pair::watch`], oldest first.
+    pub fn sent_by(&self, side: Side) -> impl Iterator<Item = &Sighting> {
+        self.trace.iter().filter(move |s| s.from == side)
     }
 
     /// From now on every packet's fate is what `tamper` says.
@@ -179,10 +227,11 @@ impl Pair {
                 let end = self.end(side);
                 let mut budget = 16;
                 let progress = end.qp.transmit(&mut end.world, &mut end.sq, now, &mut budget);
+                let shut = end.world.link_room == 0;
                 while let Some(packet) = self.end(side).world.outbox.pop_front() {
                     self.dispatch(packet);
                 }
-                if progress == Progress::Idle {
+                if progress == Progress::Idle || shut {
                     break;
                 }
             }
@@ -228,9 +277,22 @@ impl Pair {
         self.now = self.now.max(until);
     }
 
-    /// Hands a packet to its receiver at once.
+    /// Forges a packet of `from` with this payload, and hands it over at once.
+    pub fn inject(&mut self, from: Side, headers: Headers, payload: &[u8]) {
+        let cargo = Cargo::Bytes(payload.to_vec());
+        self.deliver(&Packet { from, dgid: gid(from.other()), headers, npsn: 1, cargo });
+    }
+
+    /// Hands a packet to its receiver at once. One for a QP number that is not the receiver's is dropped, as by
+    /// the device's table of queue pairs.
     pub fn deliver(&mut self, packet: &Packet) {
         let now = self.now;
+        let end = self.end(packet.from.other());
+        if packet.headers.bth.dest_qp != end.qp.qpn() {
+            let psn = Some(packet.headers.bth.psn.value());
+            end.world.events.push(Event::PacketDropped { qpn: None, psn, reason: DropReason::UnknownQp });
+            return;
+        }
         let payload = match &packet.cargo {
             Cargo::Bytes(b) => Payload::Bytes(b),
             Cargo::Spans(spans) => Payload::Spans { source: 0, spans },

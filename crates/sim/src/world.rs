@@ -32,7 +32,7 @@ pub struct World {
     pub asyncs: Vec<AsyncEventType>,
     /// Packets that one descriptor may stand for.
     pub burst: u32,
-    /// Descriptors that the link takes before it has to be emptied.
+    /// Descriptors that the link takes before it has to be emptied; 0 shuts it.
     pub link_room: usize,
     /// Atomic operations carried out.
     pub atomics_run: u64,

@@ -1,5 +1,7 @@
 //! The encodings of time in QP attributes.
 
+use glassnic_wire::rnr_timer_us;
+
 /// The Local ACK Timeout: `4.096 µs * 2^code`; 0 means to wait for ever (IBA 9.7.6.1.3, C9-140).
 #[must_use]
 pub fn ack_timeout_ns(code: u8) -> Option<u64> {
@@ -9,16 +11,10 @@ pub fn ack_timeout_ns(code: u8) -> Option<u64> {
     }
 }
 
-/// The RNR NAK timer field (IBA table 45): hundredths of a millisecond by code; code 0 is the longest.
-const RNR_DELAY_10US: [u32; 32] = [
-    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
-    3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-];
-
 /// How long a requester waits after an RNR NAK with this timer code, in nanoseconds.
 #[must_use]
 pub fn rnr_delay_ns(code: u8) -> u64 {
-    u64::from(RNR_DELAY_10US[usize::from(code & 31)]) * 10_000
+    u64::from(rnr_timer_us(code)) * 1_000
 }
 
 #[cfg(test)]

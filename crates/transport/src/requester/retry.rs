@@ -44,9 +44,11 @@ impl Qp {
         self.restart_timer(now);
     }
 
-    /// A sign that packets from `una` on were lost. Only the first sign of one gap counts.
+    /// A sign that packets from `una` on were lost. Only the first sign of one gap counts; and while we wait after
+    /// an RNR NAK there is nothing to learn from it, since we go back in any case (Linux's soft-RoCE sends a NAK
+    /// for the packet behind the one that has to wait).
     pub(crate) fn gap<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) {
-        if !self.req.recovering {
+        if !self.req.recovering && self.req.rnr_until.is_none() {
             self.retry(dev, sq, now);
         }
     }

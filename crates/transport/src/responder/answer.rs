@@ -31,7 +31,7 @@ impl Qp {
                     self.send(dev, h, 1, TxPayload::Bytes(&[]));
                     self.resp.answers.pop_front();
                 }
-                Answer::Atomic { psn, original, msn } => {
+                Answer::Atomic { psn, original, msn, .. } => {
                     let mut h = Headers::new(Opcode::RC_ATOMIC_ACKNOWLEDGE, self.dest(), psn);
                     h.aeth = Some(Aeth { syndrome: Syndrome::ack(Syndrome::NO_CREDITS), msn });
                     h.atomic_ack = Some(AtomicAckEth { original });
@@ -47,7 +47,8 @@ impl Qp {
     /// The next part of the READ at the front of the queue.
     fn send_read_response<D: Device>(&mut self, dev: &mut D, burst: u32) {
         let mtu = self.mtu();
-        let Some(Answer::Read { psn, va, rkey, left, first, msn }) = self.resp.answers.front().copied()
+        let Some(Answer::Read { psn, va, rkey, left, first, msn, repeat }) =
+            self.resp.answers.front().copied()
         else {
             return;
         };
@@ -84,6 +85,7 @@ impl Qp {
                 left: left - len,
                 first: false,
                 msn,
+                repeat,
             };
         }
     }

@@ -148,7 +148,15 @@ impl Qp {
             return;
         }
         self.resp.nak_sent = true;
-        self.nak(dev, self.resp.expected, NakCode::PsnSequence, Check::None);
+        let psn = self.resp.expected;
+        let code = event_nak(NakCode::PsnSequence);
+        dev.event(Event::NakSent {
+            qpn: self.config.qpn.value(),
+            psn: psn.value(),
+            code,
+            check: Check::None,
+        });
+        self.resp.send_back(psn, Syndrome::nak(NakCode::PsnSequence));
     }
 
     /// A request that was executed before (IBA 9.7.4.3 and table 43).
@@ -157,7 +165,7 @@ impl Qp {
         match info.kind {
             Kind::Send | Kind::Write => {
                 let newest = self.resp.expected.prev();
-                self.resp.acknowledge(newest, Syndrome::ack(Syndrome::NO_CREDITS));
+                self.resp.acknowledge_again(newest, Syndrome::ack(Syndrome::NO_CREDITS));
             }
             Kind::ReadRequest => self.repeat_read(dev, inc),
             Kind::CmpSwap | Kind::FetchAdd => {
@@ -166,12 +174,9 @@ impl Qp {
                 };
                 let due =
                     self.resp.answers.iter().any(|a| matches!(a, Answer::Atomic { psn: p, .. } if *p == psn));
-                if !due && self.resp.answers.len() < self.answer_limit() {
-                    self.resp.answers.push_back(Answer::Atomic {
-                        psn,
-                        original: saved.original,
-                        msn: self.resp.msn,
-                    });
+                if !due {
+                    let (original, msn) = (saved.original, self.resp.msn);
+                    self.resp.answer_again(Answer::Atomic { psn, original, msn, repeat: true });
                 }
             }
             _ => {}
@@ -199,19 +204,20 @@ impl Qp {
         if !fits || !allowed || !self.attr.access.contains(AccessFlags::REMOTE_READ) {
             return;
         }
-        // The requester went back: whatever it was owed from here on it asks for again.
-        self.resp.answers.retain(|a| match a {
-            Answer::Read { psn: p, .. } | Answer::Atomic { psn: p, .. } | Answer::Ack { psn: p, .. } => {
-                p.is_before(psn)
+        let (end, msn) = (psn + npsn, self.resp.msn);
+        let again =
+            |repeat| Answer::Read { psn, va: r.va, rkey: r.rkey, left: r.dma_len, first: true, msn, repeat };
+        // What is left of its first answer is replaced by the whole; then it is still the first.
+        for due in &mut self.resp.answers {
+            if let Answer::Read { psn: p, repeat, .. } = *due
+                && !p.is_before(psn)
+                && p.is_before(end)
+            {
+                *due = again(repeat);
+                return;
             }
-        });
-        if self.resp.answers.len() < self.answer_limit() {
-            self.push_read(psn, r.va, r.rkey, r.dma_len);
         }
-    }
-
-    pub(crate) fn answer_limit(&self) -> usize {
-        usize::from(self.attr.max_dest_rd_atomic) * 2 + 2
+        self.resp.answer_again(again(true));
     }
 
     /// Turns a fault into its NAK, its completion and its state (IBA table 58): here and nowhere else.
@@ -241,14 +247,13 @@ impl Qp {
     /// An RNR NAK each time the request at `psn` comes; what follows it is dropped until it comes again.
     fn not_ready<D: Device>(&mut self, dev: &mut D, psn: Psn) {
         self.resp.nak_sent = true;
-        if self.resp.answers.back().is_some_and(|a| a.is_rnr_at(psn)) {
+        if self.resp.answers.iter().any(|a| a.is_rnr_at(psn)) {
             return;
         }
         let timer = self.attr.min_rnr_timer;
         let delay_ns = timing::rnr_delay_ns(timer);
         dev.event(Event::RnrNakSent { qpn: self.config.qpn.value(), psn: psn.value(), delay_ns });
-        let msn = self.resp.msn;
-        self.resp.answers.push_back(Answer::Ack { psn, syndrome: Syndrome::rnr(timer), msn });
+        self.resp.send_back(psn, Syndrome::rnr(timer));
     }
 
     fn nak<D: Device>(&mut self, dev: &mut D, psn: Psn, code: NakCode, check: Check) {

@@ -1,8 +1,8 @@
 //! The operations themselves, after all checks that need no memory.
 
 use glassnic_events::{Check, WcOpcode};
+use glassnic_wire::Syndrome;
 use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
-use glassnic_wire::{Psn, Syndrome};
 
 use super::checks::Fault;
 use super::{Answer, Message};
@@ -124,7 +124,15 @@ impl Qp {
         let psn = self.resp.expected;
         self.resp.expected = psn + r.dma_len.div_ceil(self.mtu()).max(1);
         self.resp.count_message();
-        self.push_read(psn, r.va, r.rkey, r.dma_len);
+        self.resp.answers.push_back(Answer::Read {
+            psn,
+            va: r.va,
+            rkey: r.rkey,
+            left: r.dma_len,
+            first: true,
+            msn: self.resp.msn,
+            repeat: false,
+        });
         Ok(())
     }
 
@@ -154,13 +162,9 @@ impl Qp {
         self.resp.remember(psn, original);
         self.resp.expected = psn.next();
         self.resp.count_message();
-        self.resp.answers.push_back(Answer::Atomic { psn, original, msn: self.resp.msn });
-        Ok(())
-    }
-
-    pub(crate) fn push_read(&mut self, psn: Psn, va: u64, rkey: u32, left: u32) {
         let msn = self.resp.msn;
-        self.resp.answers.push_back(Answer::Read { psn, va, rkey, left, first: true, msn });
+        self.resp.answers.push_back(Answer::Atomic { psn, original, msn, repeat: false });
+        Ok(())
     }
 
     /// A SEND or WRITE packet was executed.

@@ -12,7 +12,7 @@ pub(crate) use execute::scatter;
 
 use std::collections::VecDeque;
 
-use glassnic_wire::{Decoded, Psn, Syndrome};
+use glassnic_wire::{Decoded, NakCode, Psn, Syndrome};
 
 use crate::wqe::ReceiveWqe;
 
@@ -39,17 +39,35 @@ pub(crate) enum Message {
 pub(crate) enum Answer {
     /// ACK or NAK.
     Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
-    /// The old value that an atomic found.
-    Atomic { psn: Psn, original: u64, msn: u32 },
-    /// A READ: from `psn` on, `left` bytes at `va`; `first` until its first packet has left.
-    Read { psn: Psn, va: u64, rkey: u32, left: u32, first: bool, msn: u32 },
+    /// The old value that an atomic found; `repeat` if it was sent before.
+    Atomic { psn: Psn, original: u64, msn: u32, repeat: bool },
+    /// A READ: from `psn` on, `left` bytes at `va`; `first` until its first packet has left, `repeat` if all of it
+    /// was sent before.
+    Read { psn: Psn, va: u64, rkey: u32, left: u32, first: bool, msn: u32, repeat: bool },
 }
 
 impl Answer {
+    pub(crate) fn psn(&self) -> Psn {
+        match self {
+            Self::Ack { psn, .. } | Self::Atomic { psn, .. } | Self::Read { psn, .. } => *psn,
+        }
+    }
+
     /// It is the RNR NAK of the request at `at`.
     pub(crate) fn is_rnr_at(&self, at: Psn) -> bool {
         matches!(self, Self::Ack { psn, syndrome, .. }
             if *psn == at && matches!(syndrome.decode(), Decoded::Rnr { .. }))
+    }
+
+    /// It tells the requester to go back: an RNR NAK, or a NAK for a gap.
+    fn sends_back(&self) -> bool {
+        matches!(self, Self::Ack { syndrome, .. }
+            if matches!(syndrome.decode(), Decoded::Rnr { .. } | Decoded::Nak(NakCode::PsnSequence)))
+    }
+
+    /// It is data that the requester waits for and never had.
+    fn is_owed(&self) -> bool {
+        matches!(self, Self::Atomic { repeat: false, .. } | Self::Read { repeat: false, .. })
     }
 }
 
@@ -106,9 +124,39 @@ impl Responder {
         }
     }
 
-    /// Answers with data that are still due.
+    /// READs and atomics that are not answered yet. What is answered once more takes no resources of a new
+    /// request: its requester may have had the first answer by now.
     pub(crate) fn reads_due(&self) -> usize {
-        self.answers.iter().filter(|a| !matches!(a, Answer::Ack { .. })).count()
+        self.answers.iter().filter(|a| a.is_owed()).count()
+    }
+
+    /// Most answers that may wait at once, but for NAKs: duplicates beyond are dropped, and come again if they
+    /// matter.
+    fn answer_limit(&self) -> usize {
+        usize::from(self.depth) * 2 + 2
+    }
+
+    /// An answer that was given before is due again, at its place in the order of PSNs: what is due after it
+    /// stays due, for a network that duplicates one request has not taken back the next.
+    pub(crate) fn answer_again(&mut self, answer: Answer) {
+        if self.answers.len() >= self.answer_limit() {
+            return;
+        }
+        let at = self.answers.iter().position(|a| a.psn().is_after(answer.psn()));
+        self.answers.insert(at.unwrap_or(self.answers.len()), answer);
+    }
+
+    /// Acknowledges a duplicate.
+    pub(crate) fn acknowledge_again(&mut self, psn: Psn, syndrome: Syndrome) {
+        if self.answers.len() < self.answer_limit() {
+            self.acknowledge(psn, syndrome);
+        }
+    }
+
+    /// Tells the requester to go back to `psn`. Only the newest such answer is due.
+    pub(crate) fn send_back(&mut self, psn: Psn, syndrome: Syndrome) {
+        self.answers.retain(|a| !a.sends_back());
+        self.answers.push_back(Answer::Ack { psn, syndrome, msn: self.msn });
     }
 
     pub(crate) fn count_message(&mut self) {
