@@ -1,6 +1,7 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
 mod demo;
+mod devices;
 mod libdir;
 mod man;
 mod run;
@@ -34,7 +35,8 @@ Environment:
   GLASSNIC_PROFILE  limits and manners of the device
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
-  GLASSNIC_DIR      folder in which processes find each other";
+  GLASSNIC_DIR      folder in which processes find each other
+  GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it";
 
 #[derive(Subcommand)]
 enum Task {
@@ -48,7 +50,20 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
-    /// Let two stock programs talk and show what they do
+    /// Show the devices, their GIDs and the reason for each
+    ///
+    /// Like ibv_devinfo(1), and why: why this interface, why this MTU, why a GID stands at its index, which ways packets
+    /// may take, and what is in their way.
+    Devices {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let two stock programs talk and tell what their queue pairs do
+    ///
+    /// A server and a client run side by side. Each line is an entry that one of their NICs made in its flight recorder,
+    /// read from outside while they run: the time since the first, the side, the object, what became of it, and by
+    /// which call.
     Demo,
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
@@ -67,6 +82,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Task::Run { command } => return run::run(&command),
+        Task::Devices { json } => devices::devices(json),
         Task::Demo => demo::demo(),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Man { folder } => man::write(&folder),

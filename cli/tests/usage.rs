@@ -35,6 +35,57 @@ fn wrong_use_is_one_line_and_status_2() {
     }
 }
 
+/// `glassnic devices` on devices that the test chooses.
+fn devices(list: &str, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassnic"));
+    command.env("GLASSNIC_DEVICES", list).env_remove("GLASSNIC_LINK");
+    command.arg("devices").args(words).output().unwrap()
+}
+
+#[test]
+fn the_devices_are_shown_with_their_reasons() {
+    let output = devices("glass0=lo", &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("glass0 on lo: GLASSNIC_DEVICES says so\n"), "{text}");
+    let gid =
+        text.lines().find(|line| line.contains("::ffff:127.0.0.1")).expect("loopback's address as a GID");
+    assert!(gid.contains("RoCE v2  IPv4 address 127.0.0.1 of lo;"), "{gid}");
+    assert!(output.status.success() && output.stderr.is_empty());
+}
+
+#[test]
+fn json_has_the_devices_in_the_order_of_the_list() {
+    let output = devices("b=lo,a=lo", &["--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let list = json["devices"].as_array().unwrap();
+    let names: Vec<_> = list.iter().map(|device| device["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["b", "a"]);
+    assert_eq!(list[1]["index"], 1);
+    assert_eq!(list[0]["interface"], "lo");
+    let port = &list[0]["port"];
+    let mtu = port["interface_mtu"].as_u64().unwrap();
+    assert_eq!((port["max_mtu"].as_u64(), port["active_mtu"].as_u64() <= Some(mtu)), (Some(4096), true));
+    let gids = list[0]["gids"].as_array().unwrap();
+    let mapped = gids.iter().find(|gid| gid["address"] == "127.0.0.1").unwrap();
+    assert_eq!((&mapped["kind"], &mapped["type"]), (&"ipv4_mapped".into(), &"RoCE v2".into()));
+}
+
+#[test]
+fn devices_that_cannot_be_are_one_line_and_status_2() {
+    let cases = [
+        ("glass0=none0", "stands on interface none0, which does not exist"),
+        ("glass0", "GLASSNIC_DEVICES: \"glass0\" is not of the form device=interface"),
+        ("a=lo,a=lo", "device a is named twice"),
+    ];
+    for (list, why) in cases {
+        let output = devices(list, &[]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{list}: {text}");
+        assert!(text.lines().count() == 1 && text.contains(why), "{list}: {text}");
+        assert!(output.stdout.is_empty(), "{list}");
+    }
+}
+
 #[test]
 fn a_program_gets_the_libraries_and_explanations() {
     let script = "echo $LD_LIBRARY_PATH $GLASSNIC_EXPLAIN; echo $1";

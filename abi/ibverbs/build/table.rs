@@ -41,7 +41,7 @@ pub(crate) struct Table {
 }
 
 /// The words for calls that are not implemented, and the return type of each.
-const UNSUPPORTED: [(&str, &str); 7] = [
+const UNSUPPORTED: [(&str, &str); 6] = [
     ("code", "core::ffi::c_int"),
     ("minus_one", "core::ffi::c_int"),
     ("minus_one_wide", "isize"),

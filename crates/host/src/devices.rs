@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use glassnic_link::iface::{self, GidEntry, GidTable, Interface};
+use glassnic_link::iface::{self, Choice, GidEntry, GidTable, Interface};
 use glassnic_nic::port::{GID_TABLE_LEN, Port};
 use glassnic_transport::attr::Mtu;
 
@@ -14,6 +14,8 @@ pub struct HostDevice {
     pub name: String,
     /// Interface name.
     pub interface: String,
+    /// Why this interface.
+    pub choice: Choice,
     /// Index among the devices, from 0.
     pub index: u32,
     /// Node GUID, never 0.
@@ -28,14 +30,15 @@ struct State {
 }
 
 impl HostDevice {
-    fn new(name: String, interface: &str, index: u32, now: Option<Interface>) -> Self {
+    fn new(spec: iface::DeviceSpec, index: u32, now: Option<Interface>) -> Self {
+        let iface::DeviceSpec { device: name, interface, choice } = spec;
         let mut table = GidTable::default();
         if let Some(i) = &now {
             table.update(i);
         }
         let guid = guid(now.as_ref(), &name);
         let state = Mutex::new(State { table, interface: now });
-        Self { name, interface: interface.into(), index, guid, state }
+        Self { name, interface, choice, index, guid, state }
     }
 
     /// Reads the interface again. True if something has changed.
@@ -109,7 +112,7 @@ pub(crate) fn discover() -> Result<Vec<HostDevice>, String> {
     let find = |name: &str| all.iter().find(|i| i.name == name).cloned();
     let make = |(n, spec): (usize, iface::DeviceSpec)| {
         let now = find(&spec.interface);
-        HostDevice::new(spec.device, &spec.interface, n as u32, now)
+        HostDevice::new(spec, n as u32, now)
     };
     Ok(specs.into_iter().enumerate().map(make).collect())
 }

@@ -7,6 +7,7 @@ mod background;
 mod devices;
 mod engine;
 mod event_queue;
+pub mod inspect;
 mod links;
 mod open;
 mod record;
@@ -16,6 +17,7 @@ pub mod sys;
 
 pub use devices::HostDevice;
 pub use event_queue::EventQueue;
+pub use glassnic_link::iface::{Choice, GidEntry, GidKind, HEADER_RESERVE, Interface};
 pub use links::Force;
 pub use open::{Access, AsyncEvent, CompletionQueue, OpenNic};
-pub use runtime::Runtime;
+pub use runtime::{Runtime, Ways};

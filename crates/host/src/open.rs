@@ -87,11 +87,13 @@ impl OpenNic {
         let segment = Segment::create(runtime.node.as_deref(), LAYOUT.len())?;
         let memory = ContextMemory::create(Arc::new(segment), LAYOUT)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        memory.set(Header::Pid, std::process::id().into());
+        memory.set_name(&device.name);
         memory.set(Header::OpenedNs, monotonic_ns());
         if let Some(node) = &runtime.node {
             memory.set(Header::StartTime, node.me().process.start_time);
         }
+        // Last: a reader takes a segment without it for one that is being made.
+        memory.set(Header::Pid, std::process::id().into());
         let nic = Nic::new(Limits::default(), device.port(), memory, hub.clone(), seed);
         runtime.background.start(runtime);
         let index = runtime.command(|engine, _| {

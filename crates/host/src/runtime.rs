@@ -20,12 +20,24 @@ use crate::sys::monotonic_ns;
 /// How long UDP is polled by the application after the last packet went that way, in nanoseconds.
 const UDP_LINGER_NS: u64 = 1_000_000_000;
 
+/// The ways that packets of this process may take. QPs of one process always reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// What `GLASSNIC_LINK` asks for.
+    pub forced: Option<Force>,
+    /// Rings in shared memory, to processes of this host.
+    pub shm: bool,
+    /// RoCEv2 over UDP, to anywhere.
+    pub udp: bool,
+}
+
 /// See the module.
 pub struct Runtime {
     engine: Mutex<Engine>,
     devices: Vec<Arc<HostDevice>>,
     /// Why there are no devices, or what is missing, in a line each.
     problems: Vec<String>,
+    ways: Ways,
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) watch: Option<AddressWatch>,
     pid: u32,
@@ -71,6 +83,7 @@ impl Runtime {
             Inbox::create(n).map_err(|e| problems.push(format!("no inbox in shared memory: {e}"))).ok()
         });
         let _ = glassnic_link::cma::allow_peers();
+        problems.extend(glassnic_link::cma::obstacle().map(|o| format!("no single copy: {o}")));
         let options = SocketOptions::from_env();
         let sockets =
             bind(node.as_deref(), options).map_err(|e| problems.push(format!("no RoCEv2: {e}"))).ok();
@@ -88,11 +101,17 @@ impl Runtime {
         }
         let mut links = Links::new(node.clone(), inbox, sockets, TxBatch::new(options, Vec::new()), force);
         links.set_addresses(&addresses());
+        let ways = Ways {
+            forced: force,
+            shm: links.node.is_some() && links.inbox.is_some(),
+            udp: links.sockets.is_some(),
+        };
         let watch = AddressWatch::new().ok();
         Self {
             engine: Mutex::new(Engine::new(links)),
             devices: devices.into_iter().map(Arc::new).collect(),
             problems,
+            ways,
             node,
             watch,
             pid: std::process::id(),
@@ -117,6 +136,12 @@ impl Runtime {
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// The ways that packets may take.
+    #[must_use]
+    pub fn ways(&self) -> Ways {
+        self.ways
     }
 
     /// The process that made this runtime; a forked child must not use it.

@@ -9,7 +9,8 @@ use glassnic_nic::context::Words;
 use memmap2::MmapRaw;
 use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags};
 
-/// Mapped memory with the life of its file: a clean end removes it, a crash leaves it to be looked at.
+/// Mapped memory with the life of its file: a clean end removes it, unless `GLASSNIC_KEEP=1` asks to keep it; a crash
+/// leaves it to be looked at.
 #[derive(Debug)]
 pub(crate) struct Segment {
     map: MmapRaw,
@@ -43,7 +44,7 @@ impl Segment {
     }
 }
 
-/// Segments of crashed processes that are kept.
+/// Segments of processes that are gone which are kept.
 const KEPT: usize = 8;
 
 /// Removes the segments of processes that are gone, but for the newest, which somebody may want to look at.
@@ -75,7 +76,8 @@ impl Words for Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if let Some((folder, name)) = self.file.take().filter(|_| std::process::id() == self.pid) {
+        let keep = std::env::var_os("GLASSNIC_KEEP").is_some_and(|v| v == "1");
+        if let Some((folder, name)) = self.file.take().filter(|_| std::process::id() == self.pid && !keep) {
             let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
         }
     }

@@ -84,7 +84,8 @@ pub fn populate(addr: u64, len: u64, write: bool) -> io::Result<()> {
 /// A mapping as words.
 pub(crate) fn atomics<'a>(start: *mut u8, len: usize) -> &'a [AtomicU64] {
     // SAFETY: called with a live mapping of `len` bytes whose owner lends it for its own lifetime; mappings are
-    // page-aligned, all bit patterns are valid, and atomics may be written by others at any time.
+    // page-aligned, all bit patterns are valid, and atomics may be written by others at any time. Of a mapping that is
+    // read-only the caller makes no more than loads, which are plain loads on this architecture.
     unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>().cast_const(), len / 8) }
 }
 

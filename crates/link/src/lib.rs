@@ -19,5 +19,5 @@ pub mod udp;
 
 /// Single copy between the memories of two processes of one user.
 pub mod cma {
-    pub use crate::sys::cma::{Span, allow_peers, pull, push};
+    pub use crate::sys::cma::{Obstacle, Span, allow_peers, obstacle, pull, push};
 }

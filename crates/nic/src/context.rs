@@ -45,7 +45,12 @@ pub enum Header {
     Name = 8,
     /// 1 while the NIC is open.
     Open = 10,
+    /// QP contexts that were ever used: those behind are free.
+    QpHigh = 11,
 }
+
+/// Words of [`Header::Name`].
+const NAME_WORDS: usize = 2;
 
 /// Memory that holds a segment.
 pub trait Words: Send + Sync {
@@ -152,6 +157,28 @@ impl ContextMemory {
     pub fn set(&self, at: Header, value: u64) {
         if let Some(w) = self.words.words().get(at as usize) {
             w.store(value, Ordering::Release);
+        }
+    }
+
+    /// The device's name, as far as it is one.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let words = self.words.words().get(Header::Name as usize..).unwrap_or_default();
+        let bytes: Vec<u8> =
+            words.iter().take(NAME_WORDS).flat_map(|w| w.load(Ordering::Acquire).to_le_bytes()).collect();
+        let len = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    /// Sets the device's name, of which the first 16 bytes count.
+    pub fn set_name(&self, name: &str) {
+        let mut bytes = [0; NAME_WORDS * 8];
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        let words = self.words.words().get(Header::Name as usize..).unwrap_or_default();
+        for (word, value) in words.iter().zip(bytes.as_chunks().0) {
+            word.store(u64::from_le_bytes(*value), Ordering::Release);
         }
     }
 

@@ -8,8 +8,9 @@ use glassnic_transport::state::check_modify;
 use glassnic_transport::{Qp, QpConfig};
 use glassnic_wire::Qpn;
 use glassnic_wire::command::CommandOpcode;
-use glassnic_wire::command::body::{CreateQp, ModifyQp, QueryQp};
+use glassnic_wire::command::body::{CreateQp, DestroyQp, ModifyQp, QueryQp};
 
+use crate::context::Header;
 use crate::device::{Nic, QpEntry};
 use crate::env::{Env, Report};
 use crate::key::splitmix;
@@ -55,6 +56,7 @@ impl Nic {
         let qpn = self.qpns.take(slot, now).ok_or(CreateError::NeedsQpns)?;
         if self.free_slots.pop_front().is_none() {
             self.qps.push(None);
+            self.memory.set(Header::QpHigh, self.qps.len() as u64);
         }
         let shared = Arc::new(QpShared::new(qpn, init.qp_type, init.cap, slot, self.bells.clone()));
         let (send, recv) =
@@ -247,6 +249,7 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::DestroyQp, Some(qpn), rule));
         };
+        let body = destroy_body(&entry);
         entry.shared.set_state(QpState::Reset);
         for report in [&entry.send, &entry.recv] {
             report.cq.detach(report.source);
@@ -262,10 +265,7 @@ impl Nic {
         if let Some(words) = self.memory.qpc(slot as usize) {
             Image::default().store(words, 0);
         }
-        let mut record = glassnic_wire::command::CommandRecord::new(CommandOpcode::DestroyQp);
-        record.set_qpn(qpn);
-        record.set_status(0, glassnic_wire::command::CommandFlags::DONE);
-        self.recorder.keep(now, record);
+        self.keep(now, CommandOpcode::DestroyQp, qpn, entry.qp.pd(), &body);
         Ok(())
     }
 
@@ -352,6 +352,25 @@ fn modify_body(mask: AttrMask, attr: &QpAttr, from: QpState, to: QpState) -> Mod
         rnr_retry: attr.rnr_retry,
         sgid_index: attr.ah.sgid_index,
         port_num: attr.port_num,
+    }
+}
+
+/// What the context says at the end, as it is gone afterwards.
+fn destroy_body(entry: &QpEntry) -> DestroyQp {
+    let (sq_psn, rq_psn) = entry.qp.next_psns();
+    let cause = entry.qp.first_cause();
+    let sq = entry.shared.lock_sq();
+    DestroyQp {
+        state: entry.qp.state().value() as u8,
+        sq_tail: sq.tail().into(),
+        sq_head: sq.head().into(),
+        sq_psn: sq_psn.value().into(),
+        rq_psn: rq_psn.value().into(),
+        msn: entry.qp.msn().into(),
+        rq_tail: entry.shared.lock_rq().tail().into(),
+        first_status: (cause.map_or(0, |c| c.status.value()) as u16).into(),
+        first_check: (cause.map_or(0, |c| c.check.value()) as u16).into(),
+        ..DestroyQp::default()
     }
 }
 

@@ -60,7 +60,7 @@ impl Recorder {
     pub fn read(&self, from: u64) -> Vec<CommandRecord> {
         let slots = self.memory.layout().recorder_slots as u64;
         let end = self.memory.get(Header::RecorderNext);
-        let first = from.max(1).max((end + 1).saturating_sub(slots));
+        let first = from.max(1).max(end.saturating_add(1).saturating_sub(slots));
         (first..=end).filter_map(|number| self.read_one(number, slots)).collect()
     }
 
@@ -105,9 +105,10 @@ fn record_of(event: &Event) -> Option<CommandRecord> {
             };
             record(Op::StateMoved, qpn, &body)
         }
-        Event::FirstPost { qpn, opcode, .. } => {
+        Event::FirstPost { qpn, send, opcode } => {
             let opcode = opcode.map_or(0, |o| o.value() as u8);
-            record(Op::FirstPost, qpn, &Traffic { opcode, ..Traffic::default() })
+            let side = (!send).into();
+            record(Op::FirstPost, qpn, &Traffic { opcode, side, ..Traffic::default() })
         }
         Event::FirstPacket { qpn, from_qpn, psn } => {
             let peer_qpn = from_qpn.unwrap_or(0).into();

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use glassnic_events::{Call, Refusal, Rule};
-use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime};
+use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::port::Port;
 
@@ -33,6 +33,12 @@ pub fn now_ns() -> u64 {
 #[must_use]
 pub fn problems() -> &'static [String] {
     Runtime::instance().problems()
+}
+
+/// The ways that packets of this process may take.
+#[must_use]
+pub fn ways() -> Ways {
+    Runtime::instance().ways()
 }
 
 impl Device {

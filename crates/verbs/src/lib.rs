@@ -12,13 +12,17 @@ mod cq;
 mod memory;
 mod qp;
 
-pub use context::{Channel, Context, Device, devices, now_ns, problems};
+pub use context::{Channel, Context, Device, devices, now_ns, problems, ways};
 pub use cq::Cq;
 pub use glassnic_events as events;
-pub use glassnic_host::{AsyncEvent, EventQueue};
+pub use glassnic_host::inspect;
+pub use glassnic_host::{
+    AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, HEADER_RESERVE, HostDevice, Interface, Ways,
+};
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;
 pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
+pub use glassnic_nic::qpc;
 pub use glassnic_nic::{Sender, Subject, check_opcode};
 pub use glassnic_transport::attr;
 pub use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};

@@ -67,6 +67,14 @@ impl From<rustix::io::Errno> for DirectoryError {
     }
 }
 
+/// Opens the folder without entering the directory, for somebody who only looks.
+///
+/// # Errors
+/// [`DirectoryError::Folder`].
+pub fn open_folder() -> Result<(PathBuf, OwnedFd), DirectoryError> {
+    folder::open()
+}
+
 /// A process in the directory. Slot and generation together are never given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {

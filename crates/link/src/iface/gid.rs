@@ -39,7 +39,7 @@ pub struct GidEntry {
     pub ifindex: u32,
     /// Name of the interface.
     pub ifname: String,
-    /// Why the entry is here, in plain words.
+    /// Why the entry is here, and at this index, in plain words.
     pub reason: String,
 }
 
@@ -78,32 +78,39 @@ impl GidTable {
         let known = |table: &Self, addr| {
             table.slots.iter().any(|slot| slot.entry.addr == addr && slot.entry.ifindex == interface.index)
         };
+        let fresh = self.slots.is_empty();
         let mut addrs = interface.addrs.clone();
         addrs.sort_by_key(|addr| GidKind::of(*addr));
         for addr in addrs {
             if !known(self, addr) {
-                changed |= self.append(interface, addr);
+                changed |= self.append(interface, addr, fresh);
             }
         }
         changed
     }
 
-    fn append(&mut self, interface: &Interface, addr: IpAddr) -> bool {
-        let index = if self.slots.len() < SLOTS_MAX {
-            self.slots.len()
+    fn append(&mut self, interface: &Interface, addr: IpAddr, fresh: bool) -> bool {
+        let kind = GidKind::of(addr);
+        let (index, why) = if self.slots.len() < SLOTS_MAX {
+            let why = match kind {
+                _ if !fresh => "came later, so it took the first index never used",
+                GidKind::LinkLocal => "link-local addresses come first",
+                GidKind::Ipv4Mapped => "IPv4 stands after link-local and before other IPv6 addresses",
+                GidKind::Global => "other IPv6 addresses come last",
+            };
+            (self.slots.len(), why)
         } else {
             // All indices have been used: the oldest hole is the least surprising one.
             let Some(hole) = self.slots.iter().position(|slot| !slot.present) else { return false };
-            hole
+            (hole, "came later, when all indices had been used, so it took an empty one")
         };
-        let kind = GidKind::of(addr);
         let what = match kind {
             GidKind::LinkLocal => "link-local address",
             GidKind::Ipv4Mapped => "IPv4 address",
             GidKind::Global => "IPv6 address",
         };
         let ifname = interface.name.clone();
-        let reason = format!("{what} {addr} of {ifname}");
+        let reason = format!("{what} {addr} of {ifname}; {why}");
         let entry = GidEntry {
             index: index as u16,
             gid: gid_of(addr),

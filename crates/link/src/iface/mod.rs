@@ -7,7 +7,7 @@ mod tests;
 mod watch;
 
 pub use gid::{GidEntry, GidKind, GidTable};
-pub use select::{DeviceSpec, SelectError, default_device, parse_devices};
+pub use select::{Choice, DeviceSpec, SelectError, default_device, parse_devices};
 pub use watch::AddressWatch;
 
 use crate::sys::netif::{self, Fact};

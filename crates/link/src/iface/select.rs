@@ -2,6 +2,21 @@
 
 use super::{Interface, default_route_interface};
 
+/// Why a device stands on its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// The device list names it.
+    Listed,
+    /// It has the default route.
+    DefaultRoute,
+    /// No usable interface has the default route, and the loopback interface reaches every process of this host.
+    Loopback,
+    /// Neither of these is usable, and it is the first that is.
+    FirstUsable,
+    /// No interface is up and has an address.
+    NothingUsable,
+}
+
 /// A device and the interface it stands on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
@@ -9,6 +24,8 @@ pub struct DeviceSpec {
     pub device: String,
     /// Interface name.
     pub interface: String,
+    /// Why this interface.
+    pub choice: Choice,
 }
 
 /// What is wrong with a device list.
@@ -56,7 +73,11 @@ pub fn parse_devices(text: &str) -> Result<Vec<DeviceSpec>, SelectError> {
         if devices.iter().any(|known| known.device == device) {
             return Err(SelectError::Duplicate(device.to_owned()));
         }
-        devices.push(DeviceSpec { device: device.to_owned(), interface: interface.to_owned() });
+        devices.push(DeviceSpec {
+            device: device.to_owned(),
+            interface: interface.to_owned(),
+            choice: Choice::Listed,
+        });
     }
     if devices.is_empty() { Err(SelectError::Empty) } else { Ok(devices) }
 }
@@ -71,8 +92,12 @@ pub(super) fn default_device_with(interfaces: &[Interface], route: Option<&str>)
     let usable = |interface: &&Interface| interface.is_usable() && !interface.addrs.is_empty();
     let routed = interfaces.iter().filter(usable).find(|interface| Some(interface.name.as_str()) == route);
     let loopback = || interfaces.iter().filter(usable).find(|interface| interface.loopback);
-    let any =
-        || interfaces.iter().find(usable).or_else(|| interfaces.iter().find(|interface| interface.loopback));
-    let chosen = routed.or_else(loopback).or_else(any).or_else(|| interfaces.first())?;
-    Some(DeviceSpec { device: "glass0".to_owned(), interface: chosen.name.clone() })
+    let first_usable = || interfaces.iter().find(usable);
+    let any = || interfaces.iter().find(|interface| interface.loopback).or_else(|| interfaces.first());
+    let (interface, choice) = routed
+        .map(|interface| (interface, Choice::DefaultRoute))
+        .or_else(|| Some((loopback()?, Choice::Loopback)))
+        .or_else(|| Some((first_usable()?, Choice::FirstUsable)))
+        .or_else(|| Some((any()?, Choice::NothingUsable)))?;
+    Some(DeviceSpec { device: "glass0".to_owned(), interface: interface.name.clone(), choice })
 }

@@ -25,6 +25,11 @@ fn gids_are_link_local_then_ipv4_then_global() {
     let want = [(0, "fe80::7"), (1, "192.0.2.7"), (2, "fd00::7")];
     assert_eq!(listed(&table), want.map(|(i, a)| (i, a.to_string())));
     assert_eq!(table.get(1).unwrap().gid[10..], [0xff, 0xff, 192, 0, 2, 7]);
+    let reason = &table.get(1).unwrap().reason;
+    assert_eq!(
+        reason,
+        "IPv4 address 192.0.2.7 of eth9; IPv4 stands after link-local and before other IPv6 addresses"
+    );
 }
 
 #[test]
@@ -38,6 +43,8 @@ fn an_index_keeps_its_meaning_when_addresses_come_and_go() {
     );
     assert!(table.update(&interface(&["fd00::7", "fe80::7", "192.0.2.8", "192.0.2.7"])));
     assert_eq!(table.get(1).unwrap().addr.to_string(), "192.0.2.7");
+    let reason = &table.get(3).unwrap().reason;
+    assert_eq!(reason, "IPv4 address 192.0.2.8 of eth9; came later, so it took the first index never used");
     assert!(!table.update(&interface(&["192.0.2.7", "fd00::7", "192.0.2.8", "fe80::7"])), "nothing new");
 }
 
@@ -97,18 +104,19 @@ fn the_default_device_is_the_best_that_there_is() {
     let chosen = |interfaces: &[Interface], route| {
         select::default_device_with(interfaces, route).map(|spec| {
             assert_eq!(spec.device, "glass0");
-            spec.interface
+            (spec.interface, spec.choice)
         })
     };
+    let is = |name: &str, choice| Some((name.to_owned(), choice));
     let both = [lo.clone(), eth.clone()];
-    assert_eq!(chosen(&both, Some("eth9")).as_deref(), Some("eth9"));
-    assert_eq!(chosen(&both, None).as_deref(), Some("lo"));
-    assert_eq!(chosen(&[lo.clone(), down(&eth)], Some("eth9")).as_deref(), Some("lo"));
+    assert_eq!(chosen(&both, Some("eth9")), is("eth9", Choice::DefaultRoute));
+    assert_eq!(chosen(&both, None), is("lo", Choice::Loopback));
+    assert_eq!(chosen(&[lo.clone(), down(&eth)], Some("eth9")), is("lo", Choice::Loopback));
     let bare = Interface { addrs: Vec::new(), ..eth.clone() };
-    assert_eq!(chosen(&[lo.clone(), bare], Some("eth9")).as_deref(), Some("lo"), "no address, no GID");
-    assert_eq!(chosen(&[down(&lo), eth.clone()], None).as_deref(), Some("eth9"));
-    assert_eq!(chosen(&[down(&eth), down(&lo)], None).as_deref(), Some("lo"));
-    assert_eq!(chosen(&[down(&eth)], None).as_deref(), Some("eth9"));
+    assert_eq!(chosen(&[lo.clone(), bare], Some("eth9")), is("lo", Choice::Loopback), "no address, no GID");
+    assert_eq!(chosen(&[down(&lo), eth.clone()], None), is("eth9", Choice::FirstUsable));
+    assert_eq!(chosen(&[down(&eth), down(&lo)], None), is("lo", Choice::NothingUsable));
+    assert_eq!(chosen(&[down(&eth)], None), is("eth9", Choice::NothingUsable));
     assert_eq!(chosen(&[], Some("eth9")), None);
 }
 

@@ -63,6 +63,48 @@ pub fn allow_peers() -> io::Result<()> {
     }
 }
 
+/// Why single copy does not work in this process.
+#[derive(Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// The system call itself is refused, as seccomp filters of containers do.
+    #[error(
+        "process_vm_readv is not allowed here ({0}), so long messages cannot pass between \
+         processes; allow it in the seccomp filter (Docker: --cap-add=SYS_PTRACE), or set GLASSNIC_LINK=udp"
+    )]
+    Refused(io::Error),
+    /// Yama keeps all processes without a capability, or all at all, from each other's memory.
+    #[error(
+        "kernel.yama.ptrace_scope={0} keeps processes from each other's memory, so long messages cannot pass \
+         between them; set it to 1 or 0 (sysctl), or set GLASSNIC_LINK=udp"
+    )]
+    Yama(u8),
+}
+
+/// What keeps this process from [`pull`] and [`push`], if anything does. What a peer forbids of itself is not seen here.
+pub fn obstacle() -> Option<Obstacle> {
+    let (from, mut to) = ([1_u8], [0_u8]);
+    let remote = [Span { addr: from.as_ptr().expose_provenance() as u64, len: 1 }];
+    let local = [Span { addr: to.as_mut_ptr().expose_provenance() as u64, len: 1 }];
+    // SAFETY: both are bytes of this function, to which nothing else refers meanwhile.
+    if let Err(error) = unsafe { pull(std::process::id(), &remote, &local) } {
+        return Some(Obstacle::Refused(error));
+    }
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?.trim().parse().ok()?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    is_yama_in_the_way(scope, has_ptrace(&status)).then_some(Obstacle::Yama(scope))
+}
+
+/// Yama's documentation: 0 and 1 can be met by [`allow_peers`], 2 asks for CAP_SYS_PTRACE, 3 allows nobody.
+fn is_yama_in_the_way(scope: u8, has_ptrace: bool) -> bool {
+    scope > 2 || scope == 2 && !has_ptrace
+}
+
+/// Whether the effective capabilities in `/proc/self/status` have CAP_SYS_PTRACE (19).
+fn has_ptrace(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> 19 & 1 == 1)
+}
+
 /// A place in a list of spans.
 struct Walk<'a> {
     spans: &'a [Span],
@@ -177,6 +219,18 @@ mod tests {
             assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
             assert_eq!(pull(std::process::id(), &[], &local).unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn yama_is_in_the_way_of_those_without_the_capability() {
+        let status = |mask: &str| has_ptrace(&format!("Name:\tx\nCapEff:\t{mask}\nCapBnd:\t0\n"));
+        assert!(status("000001ffffffffff") && status("0000000000080000"));
+        assert!(!status("0000000000040000") && !has_ptrace(""));
+        let cases = [(0, false), (1, false), (2, true), (3, true)];
+        for (scope, in_the_way) in cases {
+            assert_eq!(is_yama_in_the_way(scope, false), in_the_way, "{scope}");
+        }
+        assert!(!is_yama_in_the_way(2, true) && is_yama_in_the_way(3, true));
     }
 
     /// Not a test by itself: a process with a buffer for others to read and write.

@@ -39,7 +39,10 @@ pub enum BindError {
     #[error("UDP socket: {0}")]
     Io(#[from] io::Error),
     /// Somebody who does not share it holds the port.
-    #[error("UDP port {port} is held by another user's process or by the kernel (rdma_rxe)")]
+    #[error(
+        "UDP port {port} is held by another user's process or by the kernel (rdma_rxe): other hosts are out of reach; \
+         end that process (ss -lunp names it) or unload rdma_rxe"
+    )]
     PortTaken {
         /// The port.
         port: u16,

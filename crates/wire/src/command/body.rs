@@ -161,6 +161,32 @@ bodies! {
         reserved1: [u8; 16] = 40;
     }
 
+    /// DESTROY_QP: what the context said at the end.
+    DestroyQp for [DestroyQp] {
+        /// `enum ibv_qp_state`.
+        state: u8 = 12;
+        /// Always zero.
+        reserved0: [u8; 3] = 13;
+        /// Sends ever posted.
+        sq_tail: U32 = 16;
+        /// Sends finished.
+        sq_head: U32 = 20;
+        /// PSN to send next.
+        sq_psn: U32 = 24;
+        /// PSN expected next.
+        rq_psn: U32 = 28;
+        /// Messages completed as responder, 24 bits.
+        msn: U32 = 32;
+        /// Receives ever posted.
+        rq_tail: U32 = 36;
+        /// `enum ibv_wc_status` of the first error, 0 for none.
+        first_status: U16 = 40;
+        /// The check that failed first, numbered as `glassnic_events::Check`.
+        first_check: U16 = 42;
+        /// Always zero.
+        reserved1: [u8; 12] = 44;
+    }
+
     /// REG_MR and REREG_MR (ibv_reg_mr(3)).
     RegMr for [RegMr, ReregMr, DeregMr] {
         /// `enum ibv_access_flags`.

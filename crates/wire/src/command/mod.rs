@@ -299,6 +299,7 @@ mod tests {
         }
         assert_eq!(end(ModifyQp::FIELDS), BODY_OFFSET + BODY_LEN);
         assert_eq!(end(body::CreateQp::FIELDS), BODY_OFFSET + BODY_LEN);
+        assert_eq!(end(body::DestroyQp::FIELDS), BODY_OFFSET + BODY_LEN);
         assert_eq!(end(Nak::FIELDS), BODY_OFFSET + BODY_LEN);
     }
 }

@@ -1,0 +1,268 @@
+//! `glassnic demo`: two stock programs talk, and one watches.
+
+mod narrate;
+mod summary;
+mod watch;
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassnic_verbs::inspect::monotonic_ns as now_ns;
+
+use crate::{libdir, run};
+use narrate::Told;
+use watch::{Seen, Watcher};
+
+/// The stock program, from rdma-core's examples: a server and a client that send messages to and fro.
+const PROGRAM: &str = "ibv_rc_pingpong";
+
+/// How long the server may take to listen, and the two to talk.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// How often the two are looked at.
+const TICK: Duration = Duration::from_millis(2);
+
+/// Whether segments outlive a clean end.
+const KEEP: &str = "GLASSNIC_KEEP";
+
+const NEXT: &str = "\
+Try next:
+  glassnic devices                               the device, its GIDs, and the reason for each
+  glassnic run -- ibv_devinfo -v                 the device as a verbs program sees it
+  glassnic run -- ib_write_bw                    perftest's server; the client takes its host name
+  glassnic run -- ibv_rc_pingpong                without -g: refused, and why (client: … localhost)
+  glassnic run -- YOUR_PROGRAM                   any verbs program, as it is";
+
+/// How long an event is held back, that one of the other side with an earlier time can be told before it.
+const HOLD_NS: u64 = 20_000_000;
+
+/// Runs the demonstration.
+///
+/// # Errors
+/// One line when the programs are missing, or did not succeed.
+pub(crate) fn demo() -> Result<(), String> {
+    let libraries = libdir::find()?;
+    let port = free_port()?;
+    println!(
+        "A server and a client, both {PROGRAM} as your distribution built it, each on a NIC of its own.\n\
+         What their NICs record is read from outside, and told in the order in which it happened:\n"
+    );
+    let (lines, told) = channel();
+    let mut stage = Stage { watcher: Watcher::new()?, told, waiting: Vec::new(), began_ns: None };
+    let mut server = stage.start("server", &libraries, port, &[], &lines)?;
+    if let Err(why) = wait_listening(&mut server, port, &mut stage) {
+        drop(lines);
+        // What the server said before it ended is the best explanation.
+        stage.finish();
+        return Err(why);
+    }
+    let client = stage.start("client", &libraries, port, &["127.0.0.1"], &lines);
+    drop(lines);
+    let mut client = match client {
+        Ok(client) => client,
+        Err(why) => {
+            kill(&mut server);
+            return Err(why);
+        }
+    };
+    let started = Instant::now();
+    // Ends when both have closed their output, or the time is up.
+    while started.elapsed() < LIMIT && stage.tick() {
+        thread::sleep(TICK);
+    }
+    let succeeded = [finish(&mut client)?, finish(&mut server)?];
+    stage.finish();
+    if succeeded != [true, true] {
+        return Err(format!("{PROGRAM} failed; its own words stand above"));
+    }
+    println!("\n{NEXT}");
+    Ok(())
+}
+
+/// Where the two are watched, and the words put in order.
+struct Stage {
+    watcher: Watcher,
+    /// What the programs print, with the time when it came.
+    told: Receiver<(u64, String)>,
+    /// Told to us, and not yet told on.
+    waiting: Vec<(u64, Word)>,
+    /// When the first event happened.
+    began_ns: Option<u64>,
+}
+
+enum Word {
+    Event(Seen),
+    Output(String),
+}
+
+impl Stage {
+    /// Starts one side; what it prints comes line by line through `lines`.
+    fn start(
+        &mut self,
+        role: &'static str,
+        libraries: &Path,
+        port: u16,
+        words: &[&str],
+        lines: &Sender<(u64, String)>,
+    ) -> Result<Child, String> {
+        let child = start(role, libraries, port, words, lines)?;
+        self.watcher.add(child.id(), role);
+        Ok(child)
+    }
+
+    /// Tells what happened a while ago. False when no more output will come.
+    fn tick(&mut self) -> bool {
+        let open = self.gather();
+        self.tell_until(now_ns().saturating_sub(HOLD_NS));
+        open
+    }
+
+    fn gather(&mut self) -> bool {
+        let seen = self.watcher.look();
+        self.waiting.extend(seen.into_iter().map(|seen| (seen.at_ns, Word::Event(seen))));
+        loop {
+            match self.told.try_recv() {
+                Ok((at_ns, line)) => self.waiting.push((at_ns, Word::Output(line))),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Tells what happened up to a time. What is of one time stays in the order in which it was read.
+    fn tell_until(&mut self, end_ns: u64) {
+        self.waiting.sort_by_key(|(at_ns, _)| *at_ns);
+        let count = self.waiting.partition_point(|(at_ns, _)| *at_ns <= end_ns);
+        for (at_ns, word) in self.waiting.drain(..count) {
+            match word {
+                Word::Event(seen) => {
+                    let began_ns = *self.began_ns.get_or_insert(at_ns);
+                    println!("{}", event_line(began_ns, &seen));
+                }
+                Word::Output(line) => println!("{line}"),
+            }
+        }
+    }
+
+    /// Both are gone: tells all that is left, and what became of the QPs.
+    fn finish(&mut self) {
+        // Their output ends with them, but for what the threads that read it still hold.
+        let started = Instant::now();
+        while self.gather() && started.elapsed() < Duration::from_secs(1) {
+            thread::sleep(TICK);
+        }
+        self.tell_until(u64::MAX);
+        let summary = self.watcher.summary();
+        if !summary.is_empty() {
+            println!("\nIn short:");
+        }
+        summary.iter().for_each(|line| println!("  {line}"));
+        if std::env::var_os(KEEP).is_none() {
+            self.watcher.remove();
+        }
+    }
+}
+
+/// `0.123 ms  client  QP 0x1234    RESET → INIT    ibv_modify_qp: …`
+fn event_line(began_ns: u64, seen: &Seen) -> String {
+    let Told { subject, what, how } = &seen.told;
+    let ms = seen.at_ns.saturating_sub(began_ns) as f64 / 1e6;
+    format!("{ms:9.3} ms  {:6}  {subject:11}  {what:13}  {how}", seen.side)
+}
+
+/// Starts one side; what it prints comes line by line through `lines`.
+fn start(
+    role: &'static str,
+    libraries: &Path,
+    port: u16,
+    words: &[&str],
+    lines: &Sender<(u64, String)>,
+) -> Result<Child, String> {
+    let mut command = Command::new(PROGRAM);
+    command.args(["-g", "0", "-p", &port.to_string()]).args(words);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    run::prepare(&mut command, libraries);
+    // Whatever ends before we have looked can still be read.
+    command.env(KEEP, "1");
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            format!("{PROGRAM} is not installed; on Debian: apt-get install ibverbs-utils")
+        }
+        _ => format!("cannot run {PROGRAM}: {error}"),
+    })?;
+    forward(role, child.stdout.take(), lines);
+    forward(role, child.stderr.take(), lines);
+    Ok(child)
+}
+
+fn forward(role: &'static str, stream: Option<impl Read + Send + 'static>, lines: &Sender<(u64, String)>) {
+    let Some(stream) = stream else { return };
+    let lines = lines.clone();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            // The receiver goes away only when the demonstration is given up.
+            let _ = lines.send((now_ns(), format!("{:14}{role:6}  | {}", "", line.trim())));
+        }
+    });
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16, String> {
+    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    port.map(|address| address.port()).map_err(|error| format!("no free TCP port: {error}"))
+}
+
+/// Looks, and does not connect: that would be taken for the client.
+fn wait_listening(server: &mut Child, port: u16, stage: &mut Stage) -> Result<(), String> {
+    let started = Instant::now();
+    while !is_listening(port) {
+        let ended = server.try_wait().map_err(|error| error.to_string())?.is_some();
+        if ended || started.elapsed() > LIMIT {
+            kill(server);
+            return Err(format!(
+                "the server, {PROGRAM}, did not come up; try: glassnic run -- {PROGRAM} -g 0"
+            ));
+        }
+        stage.tick();
+        thread::sleep(TICK);
+    }
+    Ok(())
+}
+
+/// Whether `/proc/net/tcp` or `tcp6` has a socket in state LISTEN (0A) on the port.
+fn is_listening(port: u16) -> bool {
+    let local = format!(":{port:04X}");
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        fs::read_to_string(table).unwrap_or_default().lines().any(|line| {
+            let columns: Vec<&str> = line.split_whitespace().take(4).collect();
+            matches!(columns[..], [_, address, _, "0A"] if address.ends_with(&local))
+        })
+    })
+}
+
+fn finish(child: &mut Child) -> Result<bool, String> {
+    // It has closed its output, or has had its time: what is left is its end.
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status.success());
+        }
+        if started.elapsed() > Duration::from_secs(1) {
+            kill(child);
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn kill(child: &mut Child) {
+    // Fails only for a child that has ended, which is what is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
+}
