@@ -42,6 +42,7 @@ pub(crate) const ROOMS: &[Room] = &[
     outer(6, "glassnic-ibverbs", "abi/ibverbs"),
     outer(7, "glassnic-rdmacm", "abi/rdmacm"),
     outer(7, "glassnic-cli", "cli"),
+    outer(7, "glassnic-bench", "bench"),
     outer(8, "glassnic-e2e", "e2e"),
     outer(8, "xtask", "xtask"),
 ];

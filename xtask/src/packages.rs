@@ -28,6 +28,9 @@ pub(crate) const TEST: &[&str] = &[
     "util-linux",
 ];
 
+/// Programs of other projects that the benchmark runs for comparison.
+pub(crate) const BENCH: &[&str] = &["libfabric-bin", "ucx-utils"];
+
 /// Installs those of `wanted` that are missing.
 ///
 /// # Errors
@@ -48,7 +51,7 @@ pub(crate) fn ensure(wanted: &[&str]) -> Result<()> {
     let Some(prefix) = root_prefix() else {
         bail!("these packages are missing; run this as root, then try again:\n    {by_hand}");
     };
-    println!("installing {}", missing.join(" "));
+    eprintln!("installing {}", missing.join(" "));
     apt(prefix, &["update", "-qq"], &[]).with_context(|| format!("run by hand: {by_hand}"))?;
     apt(prefix, &["install", "-y", "-qq", "--no-install-recommends"], &missing)
         .with_context(|| format!("run by hand: {by_hand}"))
