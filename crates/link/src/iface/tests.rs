@@ -198,7 +198,16 @@ fn actor() {
     ip("link set veth0 up");
     ip("link set veth1 up");
     assert!(watch.drain());
-    let veth = find("veth0").unwrap();
+    // The kernel tells of the carrier a little after both ends are up.
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let veth = loop {
+        let veth = find("veth0").unwrap();
+        if veth.is_usable() || std::time::Instant::now() > patience {
+            break veth;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let _ = watch.drain();
     assert!(veth.is_usable() && !veth.loopback && veth.mac.is_some());
     assert_eq!((veth.mtu, veth.active_mtu()), (4500, 4096));
     let mut table = GidTable::from_interface(&veth);
