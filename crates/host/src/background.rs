@@ -1,8 +1,9 @@
 //! The background thread: serves passive targets, timers and sleeping applications.
 //!
 //! It stays out of the way while somebody polls: as long as a CQ was polled within [`NAP_NS`] and none is armed, it
-//! naps. Otherwise it makes steps as long as there is something to do and sleeps, in poll(2), on the RoCEv2 sockets,
-//! the inbox's bell, address changes and its own bell, until the next deadline.
+//! naps, and looks between two naps at the sockets that the application leaves alone. Otherwise it makes steps as long as
+//! there is something to do and sleeps, in poll(2), on the RoCEv2 sockets, the inbox's bell, address changes and its own
+//! bell, until the next deadline.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Once};
 use glassnic_link::udp::Family;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use crate::runtime::{Runtime, addresses, steer};
+use crate::runtime::{Look, Runtime, addresses, steer};
 use crate::sys::monotonic_ns;
 
 /// How long after a poll of an empty CQ the application is taken to be polling still.
@@ -91,6 +92,14 @@ fn turn(runtime: &Arc<Runtime>) {
         control.napping.store(true, Ordering::SeqCst);
         sleep(runtime, monotonic_ns() + NAP_NS, false);
         control.napping.store(false, Ordering::SeqCst);
+        // The application looks at a socket only while that is in use: what comes first must be found here.
+        if !runtime.polls_all() {
+            runtime.yield_to_commands();
+            let mut engine = runtime.lock();
+            runtime.step(&mut engine, Look::Everywhere);
+            drop(engine);
+            runtime.progress_if_wanted();
+        }
         return;
     }
     let mut idle = 0;
@@ -98,7 +107,7 @@ fn turn(runtime: &Arc<Runtime>) {
     while idle < IDLE_STEPS && !is_polling(runtime) {
         runtime.yield_to_commands();
         let mut engine = runtime.lock();
-        let step = runtime.step(&mut engine, true);
+        let step = runtime.step(&mut engine, Look::Everywhere);
         deadline = engine.deadline();
         drop(engine);
         runtime.progress_if_wanted();

@@ -75,12 +75,12 @@ impl Engine {
         self.nics.iter().flatten().filter_map(|n| n.deadline()).min()
     }
 
-    /// One step: takes what has come, does what is due, sends what is ready.
-    pub(crate) fn step(&mut self, now: u64, udp: bool) -> Step {
+    /// One step: takes what has come, by UDP from the sockets of these families, does what is due, sends what is ready.
+    pub(crate) fn step(&mut self, now: u64, families: &[Family]) -> Step {
         let mut step = Step::default();
         step.busy |= self.take_shm(now);
-        if udp {
-            step.busy |= self.take_udp(now);
+        if !families.is_empty() {
+            step.busy |= self.take_udp(now, families);
         }
         for nic in self.nics.iter_mut().flatten() {
             step.more |= nic.progress(&mut self.links, now);
@@ -123,10 +123,10 @@ impl Engine {
         n > 0
     }
 
-    fn take_udp(&mut self, now: u64) -> bool {
+    fn take_udp(&mut self, now: u64, families: &[Family]) -> bool {
         let Some(mut rx) = self.links.rx.take() else { return false };
         let mut any = false;
-        for family in [Family::V4, Family::V6] {
+        for family in families.iter().copied() {
             let got = match &self.links.sockets {
                 Some(sockets) => rx.receive(sockets, family).unwrap_or(0),
                 None => 0,
@@ -135,6 +135,7 @@ impl Engine {
                 continue;
             }
             any = true;
+            self.links.udp_used[family as usize] = true;
             for d in rx.datagrams() {
                 let src = d.src.ip();
                 let flow =
@@ -147,7 +148,6 @@ impl Engine {
                 }
             }
         }
-        self.links.udp_used |= any;
         self.links.rx = Some(rx);
         any
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassnic_link::directory::{Node, Owner};
 use glassnic_link::shm::{Inbox, Peer, SendError};
-use glassnic_link::udp::{Path, RxBatch, Sockets, TxBatch};
+use glassnic_link::udp::{Family, Path, RxBatch, Sockets, TxBatch};
 use glassnic_nic::World;
 use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, KeyFault, Payload, Tx, TxPayload};
@@ -76,8 +76,8 @@ pub(crate) struct Links {
     pub sender: Option<Owner>,
     /// The route that was asked for last, and the directory's epoch then.
     last: Option<([u8; 16], u32, u64, Route)>,
-    /// Something went or came by UDP lately.
-    pub udp_used: bool,
+    /// By [`Family`]: something went or came that way since the runtime last asked.
+    pub udp_used: [bool; 2],
 }
 
 impl Links {
@@ -104,7 +104,7 @@ impl Links {
             contacts: BTreeMap::new(),
             sender: None,
             last: None,
-            udp_used: false,
+            udp_used: [false; 2],
         }
     }
 
@@ -267,7 +267,6 @@ impl Links {
         if self.sockets.is_none() {
             return;
         }
-        self.udp_used = true;
         if !self.tx.room() {
             self.flush();
             if !self.tx.room() {
@@ -276,6 +275,7 @@ impl Links {
         }
         let (src, dst) = (ip::ip_from_gid(src_gid), ip::ip_from_gid(tx.path.dgid));
         let flow = Flow { src, dst, sport: ROCE_PORT, dport: ROCE_PORT };
+        self.udp_used[family(&flow) as usize] = true;
         let scope_id = self.local_gids.iter().find(|(g, _)| *g == src_gid).map_or(0, |(_, i)| *i);
         let link_local = matches!(dst, IpAddr::V6(a) if a.is_unicast_link_local());
         let path = Path {
@@ -287,6 +287,11 @@ impl Links {
         };
         self.tx.push(&path, |out| write_packet(tx, out));
     }
+}
+
+/// The socket that packets of a flow go through, and answers come through.
+fn family(flow: &Flow) -> Family {
+    if flow.is_v4() { Family::V4 } else { Family::V6 }
 }
 
 /// Writes BTH to pad; 0 bytes if it does not fit, which path MTU checks exclude.

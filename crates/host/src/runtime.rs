@@ -7,10 +7,11 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
+use arrayvec::ArrayVec;
 use glassnic_link::directory::Node;
 use glassnic_link::iface::{self, AddressWatch};
 use glassnic_link::shm::Inbox;
-use glassnic_link::udp::{SocketOptions, Sockets, TxBatch, attach_steering};
+use glassnic_link::udp::{Family, SocketOptions, Sockets, TxBatch, attach_steering};
 
 use crate::devices::{self, HostDevice};
 use crate::engine::{Engine, Step};
@@ -31,6 +32,17 @@ pub struct Ways {
     pub udp: bool,
 }
 
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// Which sockets a step looks at: each look is a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// At those that something came or went through lately.
+    WhereUsed,
+    /// At all.
+    Everywhere,
+}
+
 /// See the module.
 pub struct Runtime {
     engine: Mutex<Engine>,
@@ -49,7 +61,8 @@ pub struct Runtime {
     pub(crate) polled_ns: AtomicU64,
     /// CQs that are armed.
     pub(crate) armed: AtomicI64,
-    udp_until_ns: AtomicU64,
+    /// By [`Family`]: until when the application's steps look at that socket.
+    udp_until_ns: [AtomicU64; 2],
     pub(crate) background: crate::background::Control,
     /// The directory's epoch when the kernel was last told who is who.
     pub(crate) epoch_seen: AtomicU64,
@@ -119,7 +132,7 @@ impl Runtime {
             wanted: AtomicBool::new(false),
             polled_ns: AtomicU64::new(0),
             armed: AtomicI64::new(0),
-            udp_until_ns: AtomicU64::new(0),
+            udp_until_ns: [AtomicU64::new(0), AtomicU64::new(0)],
             background: crate::background::Control::new(),
             epoch_seen: AtomicU64::new(0),
             open: Mutex::default(),
@@ -163,7 +176,7 @@ impl Runtime {
         self.commands_waiting.fetch_sub(1, Ordering::SeqCst);
         let out = f(&mut engine, monotonic_ns());
         // What the command set off leaves at once: a flush, a NAK.
-        self.step(&mut engine, true);
+        self.step(&mut engine, Look::Everywhere);
         drop(engine);
         self.catch_up();
         out
@@ -177,7 +190,7 @@ impl Runtime {
         }
         match self.engine.try_lock() {
             Ok(mut engine) => {
-                self.step(&mut engine, false);
+                self.step(&mut engine, Look::WhereUsed);
                 drop(engine);
                 self.catch_up();
             }
@@ -190,22 +203,36 @@ impl Runtime {
     fn catch_up(&self) {
         while self.wanted.swap(false, Ordering::SeqCst) {
             let Ok(mut engine) = self.engine.try_lock() else { return };
-            self.step(&mut engine, false);
+            self.step(&mut engine, Look::WhereUsed);
         }
     }
 
     /// One step, and what follows from it for the others.
-    pub(crate) fn step(&self, engine: &mut Engine, all_links: bool) -> Step {
+    pub(crate) fn step(&self, engine: &mut Engine, look: Look) -> Step {
         let now = monotonic_ns();
-        let udp = all_links || self.udp_until_ns.load(Ordering::Relaxed) > now;
-        let step = engine.step(now, udp);
-        if std::mem::take(&mut engine.links.udp_used) {
-            self.udp_until_ns.store(now + UDP_LINGER_NS, Ordering::Relaxed);
+        let looks = |family: &Family| look == Look::Everywhere || self.polls_udp(*family, now);
+        let families: ArrayVec<Family, 2> = FAMILIES.into_iter().filter(looks).collect();
+        let step = engine.step(now, &families);
+        for (used, until) in std::mem::take(&mut engine.links.udp_used).iter().zip(&self.udp_until_ns) {
+            if *used {
+                until.store(now + UDP_LINGER_NS, Ordering::Relaxed);
+            }
         }
         if let Some(deadline) = engine.deadline() {
             self.background.wake_by(deadline);
         }
         step
+    }
+
+    /// The application's steps look at the socket of a family: something came or went that way lately.
+    fn polls_udp(&self, family: Family, now: u64) -> bool {
+        self.udp_until_ns[family as usize].load(Ordering::Relaxed) > now
+    }
+
+    /// The application's steps look at both sockets.
+    pub(crate) fn polls_all(&self) -> bool {
+        let now = monotonic_ns();
+        FAMILIES.iter().all(|family| self.polls_udp(*family, now))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Engine> {
