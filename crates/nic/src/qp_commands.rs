@@ -180,8 +180,15 @@ impl Nic {
             return Err(refusal);
         }
         self.keep(now, CommandOpcode::ModifyQp, qpn, 0, &modify_body(mask, attr, from, to));
+        let active_mtu = self.port.active_mtu;
         self.with_qp(world, slot, now, |qp, env, sq| {
-            qp.modify(env, sq, mask, attr);
+            // A datagram's limit is the port's MTU as it is now: a program cannot set it.
+            if qp.qp_type() == QpType::Ud && to == QpState::Rtr {
+                let attr = QpAttr { path_mtu: active_mtu, ..*attr };
+                qp.modify(env, sq, mask | AttrMask::PATH_MTU, &attr);
+            } else {
+                qp.modify(env, sq, mask, attr);
+            }
             if qp.state() == QpState::Reset {
                 env.shared.lock_rq().reset();
             }
