@@ -165,6 +165,22 @@ fn modify_is_checked_written_back_and_recorded() {
 }
 
 #[test]
+fn a_datagram_may_be_as_long_as_the_mtu_of_the_port() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, _) = nic.create_cq(16, 0).unwrap();
+    let qp = nic.create_qp(&QpInit { qp_type: QpType::Ud, ..init(pd, cq) }, 0).unwrap();
+    let init = QpAttr { qp_state: QpState::Init, port_num: 1, ..QpAttr::default() };
+    let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
+    nic.modify_qp(&mut Void, qp.qpn, mask, &init, 1).unwrap();
+    let rtr = QpAttr { qp_state: QpState::Rtr, ..QpAttr::default() };
+    nic.modify_qp(&mut Void, qp.qpn, AttrMask::STATE, &rtr, 2).unwrap();
+    let mtu = nic.query_qp(qp.qpn, AttrMask::empty(), 3).unwrap().path_mtu;
+    assert_eq!(mtu, nic.port().active_mtu);
+    assert_ne!(mtu, QpAttr::default().path_mtu, "the test would see nothing");
+}
+
+#[test]
 fn no_grh_and_an_empty_gid_are_named() {
     let mut nic = nic();
     let pd = nic.alloc_pd(0).unwrap();
