@@ -177,7 +177,7 @@ static void null_objects(void)
 	REFUSED(ibv_destroy_cq(NULL), EINVAL);
 	REFUSED(ibv_destroy_qp(NULL), EINVAL);
 	REFUSED(ibv_destroy_ah(NULL), EINVAL);
-	REFUSED(ibv_destroy_srq(NULL), EINVAL);
+	REFUSED(ibv_destroy_srq(NULL), EINVAL, EOPNOTSUPP);
 	REFUSED(ibv_destroy_comp_channel(NULL), EINVAL);
 	REFUSED(ibv_modify_qp(NULL, &attr, INIT_MASK), EINVAL);
 	REFUSED(ibv_query_qp(NULL, &attr, IBV_QP_STATE, &init), EINVAL);
@@ -191,7 +191,7 @@ static void null_attributes(void)
 	struct ibv_qp_init_attr init;
 	NO_OBJECT(ibv_create_qp(pd, NULL), EINVAL, EFAULT);
 	NO_OBJECT(ibv_create_ah(pd, NULL), EINVAL, EFAULT);
-	NO_OBJECT(ibv_create_srq(pd, NULL), EINVAL, EFAULT);
+	NO_OBJECT(ibv_create_srq(pd, NULL), EINVAL, EFAULT, EOPNOTSUPP);
 	REFUSED(ibv_modify_qp(qp, NULL, INIT_MASK), EINVAL, EFAULT);
 	REFUSED(ibv_query_qp(qp, NULL, IBV_QP_STATE, &init), EINVAL, EFAULT);
 	REFUSED(ibv_query_qp(qp, &attr, IBV_QP_STATE, NULL), EINVAL, EFAULT);

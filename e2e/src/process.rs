@@ -164,20 +164,22 @@ impl Running {
     /// # Errors
     /// One line, when it ended or did not come to listen within ten seconds.
     pub fn wait_listening(&mut self, port: u16) -> Result<(), String> {
-        self.wait_socket(port, TCP_LISTEN, "listen on")
+        self.wait_socket(port, |pid| has_socket(pid, port, TCP_LISTEN), "listen on")
     }
 
-    /// Waits until a peer has connected to a TCP port of its own.
+    /// Waits until a peer has connected to a TCP port that it listened on: the connection is there, or was there
+    /// for so short a time that only the missing listener tells of it.
     ///
     /// # Errors
     /// As [`Running::wait_listening`].
     pub fn wait_connected(&mut self, port: u16) -> Result<(), String> {
-        self.wait_socket(port, TCP_ESTABLISHED, "get a connection on")
+        let connected = |pid| has_socket(pid, port, TCP_ESTABLISHED) || !has_socket(pid, port, TCP_LISTEN);
+        self.wait_socket(port, connected, "get a connection on")
     }
 
-    fn wait_socket(&mut self, port: u16, state: &str, what: &str) -> Result<(), String> {
+    fn wait_socket(&mut self, port: u16, reached: impl Fn(u32) -> bool, what: &str) -> Result<(), String> {
         let started = Instant::now();
-        while !has_socket(self.pid(), port, state) {
+        while !reached(self.pid()) {
             if self.poll().is_some() {
                 return Err(format!("{} ended and did not {what} TCP port {port}", self.line));
             }

@@ -1,14 +1,18 @@
 //! The background thread: serves passive targets, timers and sleeping applications.
 //!
 //! It stays out of the way while somebody polls: as long as a CQ was polled within [`NAP_NS`] and none is armed, it
-//! naps, and looks between two naps at the sockets that the application leaves alone. Otherwise it makes steps as long as
-//! there is something to do and sleeps, in poll(2), on the RoCEv2 sockets, the inbox's bell, address changes and its own
-//! bell, until the next deadline.
+//! naps, and looks between two naps at what the application leaves alone. A program may poll its memory instead of its
+//! CQs between two posts; work that waited for the end of a nap gives it away, and then the thread *attends*: it sleeps
+//! on the links, so that senders wake it, until they have woken it in vain a few times.
+//!
+//! Otherwise it makes steps as long as there is something to do and sleeps, in poll(2), on the RoCEv2 sockets, the
+//! inbox's bell, address changes and its own bell, until the next deadline.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
+use arrayvec::ArrayVec;
 use glassnic_link::udp::Family;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
@@ -17,6 +21,10 @@ use crate::sys::monotonic_ns;
 
 /// How long after a poll of an empty CQ the application is taken to be polling still.
 const NAP_NS: u64 = 1_000_000;
+/// An application that polled an empty CQ within this time will take what comes before we could.
+const AT_IT_NS: u64 = 50_000;
+/// Wake-ups in a row that found nothing to do, as the application had done it, before attention ends.
+const VAIN_MAX: u32 = 8;
 /// Longest sleep: crashed peers' rings are looked after that often.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 /// Empty steps before sleeping. Bounded: a spinner that loses its core costs others milliseconds.
@@ -79,114 +87,163 @@ impl Control {
 /// Signals are the program's own: none is delivered to this thread.
 fn run_masked(runtime: &Arc<Runtime>) {
     crate::sys::block_signals();
+    let mut server = Server { runtime, links: watched(runtime), attends: false, vain: 0 };
     loop {
-        turn(runtime);
+        server.turn();
     }
 }
 
-/// Serves until there is nothing to do, then sleeps once.
-fn turn(runtime: &Arc<Runtime>) {
-    let control = &runtime.background;
-    control.rung.store(false, Ordering::SeqCst);
-    if is_polling(runtime) {
-        control.napping.store(true, Ordering::SeqCst);
-        sleep(runtime, monotonic_ns() + NAP_NS, false);
-        control.napping.store(false, Ordering::SeqCst);
-        // The application looks at a socket only while that is in use: what comes first must be found here.
-        if !runtime.polls_all() {
-            runtime.yield_to_commands();
-            let mut engine = runtime.lock();
-            runtime.step(&mut engine, Look::Everywhere);
-            drop(engine);
-            runtime.progress_if_wanted();
+/// What the thread knows.
+struct Server<'a> {
+    runtime: &'a Runtime,
+    /// Duplicates of all that it sleeps on, so that the engine is not held meanwhile.
+    links: Vec<OwnedFd>,
+    /// Work waits for it although a CQ was polled lately.
+    attends: bool,
+    /// Times in a row that it attended in vain.
+    vain: u32,
+}
+
+impl Server<'_> {
+    /// Serves until there is nothing to do, then sleeps once.
+    fn turn(&mut self) {
+        let runtime = self.runtime;
+        runtime.background.rung.store(false, Ordering::SeqCst);
+        if !is_polling(runtime) {
+            self.attends = false;
+            let deadline = self.serve();
+            let latest = monotonic_ns() + SLEEP_MAX_NS;
+            self.sleep(deadline.unwrap_or(latest).min(latest), true);
+            return;
         }
-        return;
-    }
-    let mut idle = 0;
-    let mut deadline = None;
-    while idle < IDLE_STEPS && !is_polling(runtime) {
+        let control = &runtime.background;
+        control.napping.store(true, Ordering::SeqCst);
+        let woken = self.sleep(monotonic_ns() + NAP_NS, self.attends);
+        control.napping.store(false, Ordering::SeqCst);
+        let at_it = since_poll(runtime) < AT_IT_NS;
+        // The application looks at a socket only while that is in use: what comes first must be found here.
+        if !self.attends && at_it && runtime.polls_all() {
+            return;
+        }
         runtime.yield_to_commands();
         let mut engine = runtime.lock();
         let step = runtime.step(&mut engine, Look::Everywhere);
-        deadline = engine.deadline();
         drop(engine);
         runtime.progress_if_wanted();
-        idle = if step.busy { 0 } else { idle + 1 };
-        if step.stuck || !step.busy && !step.more {
-            std::thread::yield_now();
-        }
-        if !step.busy && !step.more && !step.stuck && idle > 20 {
-            break;
-        }
-    }
-    let latest = monotonic_ns() + SLEEP_MAX_NS;
-    sleep(runtime, deadline.unwrap_or(latest).min(latest), true);
-}
-
-fn is_polling(runtime: &Runtime) -> bool {
-    runtime.armed.load(Ordering::SeqCst) <= 0
-        && monotonic_ns().saturating_sub(runtime.polled_ns.load(Ordering::SeqCst)) < NAP_NS
-}
-
-/// Sleeps until `until`; on the links too if `watch`.
-fn sleep(runtime: &Runtime, until: u64, watch: bool) {
-    let control = &runtime.background;
-    control.until_ns.store(until, Ordering::SeqCst);
-    if !control.rung.load(Ordering::SeqCst) {
-        if watch {
-            sleep_on_links(runtime, until);
-        } else {
-            wait(control.bell.as_ref().map(AsFd::as_fd).as_slice(), until);
+        if !self.attends {
+            (self.attends, self.vain) = (step.busy && !at_it, 0);
+        } else if step.busy {
+            self.vain = 0;
+        } else if woken {
+            self.vain += 1;
+            self.attends = self.vain < VAIN_MAX;
         }
     }
-    control.until_ns.store(0, Ordering::SeqCst);
-    if let Some(bell) = &control.bell {
-        let _ = rustix::io::read(bell, &mut [0u8; 8]);
-    }
-}
 
-/// Announces the nap to those who write into the inbox, looks once more, and waits.
-fn sleep_on_links(runtime: &Runtime, until: u64) {
-    // Descriptors are duplicated so that the engine is not held while we sleep.
-    let mut fds: Vec<OwnedFd> = Vec::new();
-    let mut keep = |fd: BorrowedFd<'_>| fds.extend(fd.try_clone_to_owned());
-    {
+    /// Makes steps as long as there is something to do; gives the next deadline.
+    fn serve(&self) -> Option<u64> {
+        let runtime = self.runtime;
+        let mut idle = 0;
+        let mut deadline = None;
+        while idle < IDLE_STEPS && !is_polling(runtime) {
+            runtime.yield_to_commands();
+            let mut engine = runtime.lock();
+            let step = runtime.step(&mut engine, Look::Everywhere);
+            deadline = engine.deadline();
+            drop(engine);
+            runtime.progress_if_wanted();
+            idle = if step.busy { 0 } else { idle + 1 };
+            if step.stuck || !step.busy && !step.more {
+                std::thread::yield_now();
+            }
+            if !step.busy && !step.more && !step.stuck && idle > 20 {
+                break;
+            }
+        }
+        deadline
+    }
+
+    /// Sleeps until `until`, on the links too if `watch`. False if nothing but time ended the sleep.
+    fn sleep(&self, until: u64, watch: bool) -> bool {
+        let control = &self.runtime.background;
+        control.until_ns.store(until, Ordering::SeqCst);
+        let mut woken = true;
+        if !control.rung.load(Ordering::SeqCst) {
+            woken = if watch {
+                self.sleep_on_links(until)
+            } else {
+                wait(control.bell.as_ref().map(AsFd::as_fd).as_slice(), until)
+            };
+        }
+        control.until_ns.store(0, Ordering::SeqCst);
+        if woken && let Some(bell) = &control.bell {
+            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        }
+        woken
+    }
+
+    /// Announces the nap to those who write into the inbox, looks once more, and waits.
+    fn sleep_on_links(&self, until: u64) -> bool {
+        let runtime = self.runtime;
+        {
+            let mut engine = runtime.lock();
+            if let Some(inbox) = &mut engine.links.inbox {
+                inbox.sleeper().announce();
+                if !inbox.is_empty() {
+                    inbox.sleeper().awake();
+                    return true;
+                }
+            }
+            if engine.nics.iter().flatten().any(|n| n.has_work()) {
+                awake(&mut engine);
+                return true;
+            }
+        }
+        let fds: ArrayVec<BorrowedFd<'_>, WATCHED_MAX> = self.links.iter().map(AsFd::as_fd).collect();
+        let woken = wait(&fds, until);
         let mut engine = runtime.lock();
-        if let Some(inbox) = &mut engine.links.inbox {
-            inbox.sleeper().announce();
-            keep(inbox.wake_fd());
-            if !inbox.is_empty() {
-                inbox.sleeper().awake();
-                return;
+        awake(&mut engine);
+        if runtime.watch.as_ref().is_some_and(|w| w.drain()) && runtime.refresh_addresses() {
+            engine.links.set_addresses(&addresses());
+            runtime.ports_changed(&mut engine);
+        }
+        let epoch = runtime.node.as_ref().map_or(0, |n| n.epoch());
+        if runtime.epoch_seen.swap(epoch, Ordering::Relaxed) != epoch {
+            steer(&engine);
+            if let Some(inbox) = &mut engine.links.inbox {
+                inbox.reclaim_dead();
             }
         }
-        if engine.nics.iter().flatten().any(|n| n.has_work()) {
-            awake(&mut engine);
-            return;
-        }
-        if let Some(sockets) = &engine.links.sockets {
-            for family in [Family::V4, Family::V6] {
-                sockets.fd(family).into_iter().for_each(&mut keep);
-            }
+        woken
+    }
+}
+
+/// The inbox's bell, two sockets, our own bell, address changes.
+const WATCHED_MAX: usize = 5;
+
+/// Duplicates of all that can wake the thread. What cannot be duplicated is looked at once a second.
+fn watched(runtime: &Runtime) -> Vec<OwnedFd> {
+    let mut fds: Vec<OwnedFd> = Vec::with_capacity(WATCHED_MAX);
+    let mut keep = |fd: BorrowedFd<'_>| fds.extend(fd.try_clone_to_owned());
+    let engine = runtime.lock();
+    engine.links.inbox.iter().for_each(|inbox| keep(inbox.wake_fd()));
+    if let Some(sockets) = &engine.links.sockets {
+        for family in [Family::V4, Family::V6] {
+            sockets.fd(family).into_iter().for_each(&mut keep);
         }
     }
     runtime.background.bell.iter().for_each(|b| keep(b.as_fd()));
     runtime.watch.iter().for_each(|w| keep(w.as_fd()));
-    let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-    wait(&borrowed, until);
-    let mut engine = runtime.lock();
-    awake(&mut engine);
-    if runtime.watch.as_ref().is_some_and(|w| w.drain()) && runtime.refresh_addresses() {
-        engine.links.set_addresses(&addresses());
-        runtime.ports_changed(&mut engine);
-    }
-    let epoch = runtime.node.as_ref().map_or(0, |n| n.epoch());
-    if runtime.epoch_seen.swap(epoch, Ordering::Relaxed) != epoch {
-        steer(&engine);
-        if let Some(inbox) = &mut engine.links.inbox {
-            inbox.reclaim_dead();
-        }
-    }
+    fds
+}
+
+fn is_polling(runtime: &Runtime) -> bool {
+    runtime.armed.load(Ordering::SeqCst) <= 0 && since_poll(runtime) < NAP_NS
+}
+
+/// How long ago the application polled an empty CQ.
+fn since_poll(runtime: &Runtime) -> u64 {
+    monotonic_ns().saturating_sub(runtime.polled_ns.load(Ordering::SeqCst))
 }
 
 fn awake(engine: &mut crate::engine::Engine) {
@@ -196,10 +253,11 @@ fn awake(engine: &mut crate::engine::Engine) {
     }
 }
 
-fn wait(fds: &[BorrowedFd<'_>], until: u64) {
-    let mut polled: Vec<PollFd<'_>> =
+/// Waits for any of `fds`; false if none was ready in time.
+fn wait(fds: &[BorrowedFd<'_>], until: u64) -> bool {
+    let mut polled: ArrayVec<PollFd<'_>, WATCHED_MAX> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let left = until.saturating_sub(monotonic_ns());
     let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
-    let _ = rustix::event::poll(&mut polled, Some(&timeout));
+    rustix::event::poll(&mut polled, Some(&timeout)).is_ok_and(|ready| ready > 0)
 }

@@ -62,7 +62,8 @@ pub(crate) fn pull(
 /// Faults a range in, as registration pins it on hardware; so an unmapped or read-only range is found out now.
 ///
 /// # Errors
-/// EFAULT or ENOMEM from madvise(2). Kernels before 5.14 cannot tell, and then nothing is checked.
+/// EFAULT or ENOMEM from madvise(2); EACCES for a range that the program may not access in this way. Kernels before 5.14
+/// cannot populate: there the process's map is asked.
 pub fn populate(addr: u64, len: u64, write: bool) -> io::Result<()> {
     const PAGE: u64 = 4096;
     if len == 0 {
@@ -71,14 +72,50 @@ pub fn populate(addr: u64, len: u64, write: bool) -> io::Result<()> {
     let start = addr & !(PAGE - 1);
     let len = (addr - start).saturating_add(len);
     let advice = if write { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
-    // SAFETY: populating changes no content; the kernel checks the range.
-    if unsafe { libc::madvise(start as *mut libc::c_void, len as usize, advice) } == 0 {
-        return Ok(());
+    let advise = |len: u64| {
+        // SAFETY: populating changes no content; the kernel checks the range.
+        match unsafe { libc::madvise(start as *mut libc::c_void, len as usize, advice) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    match advise(len) {
+        // The advice is unknown, or the range is not to be accessed so: a range of no bytes tells which.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+            if advise(0).is_ok() {
+                return Err(io::Error::from_raw_os_error(libc::EACCES));
+            }
+            let maps = std::fs::read_to_string("/proc/self/maps")?;
+            let end = start.saturating_add(len);
+            if covers(&maps, start, end, write) {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(libc::EFAULT))
+            }
+        }
+        result => result,
     }
-    match io::Error::last_os_error() {
-        e if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
-        e => Err(e),
+}
+
+/// Does a process's map (proc(5), `/proc/pid/maps`) show all of `start .. end` as accessible?
+fn covers(maps: &str, start: u64, end: u64, write: bool) -> bool {
+    let mut at = start;
+    for line in maps.lines() {
+        let mut words = line.split(' ');
+        let range = words.next().and_then(|r| r.split_once('-'));
+        let Some((from, to)) = range else { continue };
+        let bounds = (u64::from_str_radix(from, 16), u64::from_str_radix(to, 16));
+        let (Ok(from), Ok(to)) = bounds else { continue };
+        let rights = words.next().unwrap_or_default().as_bytes();
+        let allowed = rights.first() == Some(&b'r') && (!write || rights.get(1) == Some(&b'w'));
+        if (from..to).contains(&at) && allowed {
+            at = to;
+        }
+        if at >= end {
+            return true;
+        }
     }
+    false
 }
 
 /// A mapping as words.
@@ -96,5 +133,31 @@ pub(crate) fn block_signals() {
         let mut set = std::mem::zeroed();
         libc::sigfillset(&mut set);
         libc::pthread_sigmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str =
+        "1000-3000 rw-p 00000000 00:00 0 \n3000-4000 r--p 00000000 00:00 0 \n6000-7000 rw-p 0 00:00 0";
+
+    #[test]
+    fn a_map_tells_what_may_be_accessed() {
+        assert!(covers(MAPS, 0x1000, 0x3000, true));
+        assert!(covers(MAPS, 0x2fff, 0x4000, false));
+        assert!(!covers(MAPS, 0x2fff, 0x3001, true), "the second page is read-only");
+        assert!(!covers(MAPS, 0x3000, 0x6800, false), "there is a hole");
+        assert!(!covers(MAPS, 0x6000, 0x7001, true), "the map ends");
+    }
+
+    #[test]
+    fn read_only_memory_is_there_and_cannot_be_written() {
+        static READ_ONLY: [u8; 4096] = [7; 4096];
+        let addr = READ_ONLY.as_ptr() as u64;
+        assert!(populate(addr, 4096, false).is_ok());
+        assert!(populate(addr, 4096, true).is_err());
+        assert!(populate(1 << 46, 4096, false).is_err(), "nothing is mapped there");
     }
 }
