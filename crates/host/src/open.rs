@@ -193,6 +193,11 @@ impl OpenNic {
         &self.hub.asynchronous
     }
 
+    /// Sends what is ready; see [`Runtime::transmit`].
+    pub fn transmit(&self) {
+        self.runtime.transmit();
+    }
+
     /// Makes a step.
     pub fn progress(&self) {
         self.runtime.progress();

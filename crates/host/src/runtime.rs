@@ -37,6 +37,8 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Which sockets a step looks at: each look is a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
+    /// At none: what is posted leaves, and what has come waits for whoever polls.
+    Nowhere,
     /// At those that something came or went through lately.
     WhereUsed,
     /// At all.
@@ -176,21 +178,30 @@ impl Runtime {
         self.commands_waiting.fetch_sub(1, Ordering::SeqCst);
         let out = f(&mut engine, monotonic_ns());
         // What the command set off leaves at once: a flush, a NAK.
-        self.step(&mut engine, Look::Everywhere);
+        self.step(&mut engine, Look::Nowhere);
         drop(engine);
         self.catch_up();
         out
     }
 
-    /// Makes a step in the caller's thread, unless somebody else is at it.
+    /// Takes what has come and sends what is ready, in the caller's thread, unless somebody else is at it.
     pub fn progress(&self) {
+        self.step_if_free(Look::WhereUsed);
+    }
+
+    /// Sends what is ready, without a look at the sockets, in the caller's thread, unless somebody else is at it.
+    pub fn transmit(&self) {
+        self.step_if_free(Look::Nowhere);
+    }
+
+    fn step_if_free(&self, look: Look) {
         if self.commands_waiting.load(Ordering::Relaxed) > 0 {
             std::hint::spin_loop();
             return;
         }
         match self.engine.try_lock() {
             Ok(mut engine) => {
-                self.step(&mut engine, Look::WhereUsed);
+                self.step(&mut engine, look);
                 drop(engine);
                 self.catch_up();
             }
@@ -210,7 +221,11 @@ impl Runtime {
     /// One step, and what follows from it for the others.
     pub(crate) fn step(&self, engine: &mut Engine, look: Look) -> Step {
         let now = monotonic_ns();
-        let looks = |family: &Family| look == Look::Everywhere || self.polls_udp(*family, now);
+        let looks = |family: &Family| match look {
+            Look::Nowhere => false,
+            Look::WhereUsed => self.polls_udp(*family, now),
+            Look::Everywhere => true,
+        };
         let families: ArrayVec<Family, 2> = FAMILIES.into_iter().filter(looks).collect();
         let step = engine.step(now, &families);
         for (used, until) in std::mem::take(&mut engine.links.udp_used).iter().zip(&self.udp_until_ns) {

@@ -123,9 +123,9 @@ impl Qp {
         }
     }
 
-    /// Makes the engine take a step: what was posted leaves in this thread.
+    /// Makes the engine send: what was posted leaves in this thread.
     pub fn kick(&self) {
-        self.context.nic.progress();
+        self.context.nic.transmit();
     }
 
     /// Destroys it (`ibv_destroy_qp(3)`): its completions leave the CQs with it.
