@@ -12,7 +12,7 @@ use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, KeyFault, Payload, Tx, TxPayload};
 use glassnic_wire::frame::ROCE_PORT;
 use glassnic_wire::icrc::{Flow, IcrcChecker};
-use glassnic_wire::{Qpn, ip, pad_for};
+use glassnic_wire::{Qpn, Service, ip, pad_for};
 
 use crate::{record, sys};
 
@@ -318,9 +318,9 @@ fn write_packet(tx: &Tx<'_>, out: &mut [u8]) -> usize {
 }
 
 impl World for Links {
-    fn burst(&self, path: &AddressVector, dest: Qpn) -> u32 {
+    fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32 {
         match self.route(path.dgid, dest) {
-            Route::Memory | Route::Shm(_) => BURST,
+            Route::Memory | Route::Shm(_) => descriptor_packets(service, mtu),
             Route::Udp | Route::Nowhere => 1,
         }
     }
@@ -394,6 +394,14 @@ impl World for Links {
     }
 }
 
+/// Packets that a descriptor between QPs of this host may stand for. What nobody acknowledges is copied into the record.
+fn descriptor_packets(service: Service, mtu: u32) -> u32 {
+    match service {
+        Service::Rc | Service::Xrc => BURST,
+        _ => (record::INLINE_MAX as u32 / mtu.max(1)).clamp(1, BURST),
+    }
+}
+
 /// Bytes `offset .. offset + len` of a list of spans.
 fn cut(
     spans: &[glassnic_transport::Span],
@@ -417,4 +425,20 @@ fn cut(
         offset = 0;
     }
     (len == 0).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_acknowledges_is_copied_before_it_completes() {
+        for mtu in [256, 512, 1024, 2048, 4096] {
+            for service in [Service::Uc, Service::Ud] {
+                let bytes = descriptor_packets(service, mtu) * mtu;
+                assert!((mtu..=record::INLINE_MAX as u32).contains(&bytes), "{service:?} {mtu}: {bytes}");
+            }
+            assert_eq!(descriptor_packets(Service::Rc, mtu), BURST);
+        }
+    }
 }

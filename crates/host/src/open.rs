@@ -9,6 +9,8 @@ use glassnic_events::{AsyncEventType, Call, ObjectKind, Refusal, Rule};
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::{CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
+use glassnic_transport::attr::AddressVector;
+use glassnic_wire::{Qpn, Service};
 
 use crate::devices::HostDevice;
 use crate::event_queue::EventQueue;
@@ -242,16 +244,11 @@ impl std::fmt::Debug for Access<'_> {
 }
 
 impl World for Access<'_> {
-    fn burst(&self, path: &glassnic_transport::attr::AddressVector, dest: glassnic_wire::Qpn) -> u32 {
-        self.0.burst(path, dest)
+    fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32 {
+        self.0.burst(path, dest, service, mtu)
     }
 
-    fn room(
-        &mut self,
-        path: &glassnic_transport::attr::AddressVector,
-        dest: glassnic_wire::Qpn,
-        bytes: usize,
-    ) -> bool {
+    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool {
         self.0.room(path, dest, bytes)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use glassnic_events::{AsyncEventType, Check, Event, WcStatus};
 use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, Completion, Device, KeyFault, Payload, Recv, RemoteAccess, Tx};
-use glassnic_wire::Qpn;
+use glassnic_wire::{Qpn, Service};
 
 use crate::cq::{CompQueue, Pushed};
 use crate::mr::MrTable;
@@ -101,8 +101,8 @@ impl<W: World> Device for Env<'_, W> {
         self.complete(c, false);
     }
 
-    fn burst(&self, path: &AddressVector, dest: Qpn) -> u32 {
-        self.world.burst(path, dest)
+    fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32 {
+        self.world.burst(path, dest, service, mtu)
     }
 
     fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool {

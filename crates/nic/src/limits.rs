@@ -42,8 +42,9 @@ impl Default for Limits {
             max_mr_size: 1 << 47,
             max_pd: 32_768,
             max_ah: 65_536,
-            max_qp_rd_atom: 16,
-            max_qp_init_rd_atom: 16,
+            // As many as Linux's soft-RoCE: programs (perftest) ask for as many as their peer's device serves.
+            max_qp_rd_atom: 128,
+            max_qp_init_rd_atom: 128,
         }
     }
 }

@@ -3,12 +3,14 @@
 use glassnic_events::AsyncEventType;
 use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, KeyFault, Payload, Tx};
-use glassnic_wire::Qpn;
+use glassnic_wire::{Qpn, Service};
 
 /// Links and memory of the process: what is not pure.
 pub trait World {
-    /// How many packets of one message one descriptor to this path may stand for.
-    fn burst(&self, path: &AddressVector, dest: Qpn) -> u32;
+    /// How many packets of one message one descriptor to this path may stand for, at a path MTU of `mtu` bytes. An
+    /// unreliable service completes when [`World::transmit`] returns, so that the payload must have been copied by then; an
+    /// acknowledged one leaves it where it lies until the peer has it.
+    fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32;
 
     /// True if the link takes another descriptor of this many payload bytes now.
     fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool;

@@ -11,8 +11,8 @@ use glassnic_nic::qpc::{Field, Image};
 use glassnic_nic::{CreateError, Nic, Notifier, QpInit, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
 use glassnic_transport::{AtomicOp, KeyFault, Payload, SendRequest, Tx};
-use glassnic_wire::Qpn;
 use glassnic_wire::command::CommandOpcode;
+use glassnic_wire::{Qpn, Service};
 
 #[derive(Debug)]
 struct Nobody;
@@ -26,7 +26,7 @@ impl Notifier for Nobody {
 struct Void;
 
 impl World for Void {
-    fn burst(&self, _: &AddressVector, _: Qpn) -> u32 {
+    fn burst(&self, _: &AddressVector, _: Qpn, _: Service, _: u32) -> u32 {
         1
     }
     fn room(&mut self, _: &AddressVector, _: Qpn, _: usize) -> bool {

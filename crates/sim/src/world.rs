@@ -7,7 +7,7 @@ use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
     AtomicOp, Completion, Device, KeyFault, Payload, Recv, RecvQueue, RemoteAccess, Tx, TxPayload,
 };
-use glassnic_wire::{Qpn, pad_for};
+use glassnic_wire::{Qpn, Service, pad_for};
 
 use crate::memory::{Copied, HOST_OFFSET, Memory, Region};
 use crate::network::{Cargo, Packet, Side};
@@ -191,7 +191,7 @@ impl Device for World {
         self.recv_cq.push_back(c);
     }
 
-    fn burst(&self, _path: &AddressVector, _dest: Qpn) -> u32 {
+    fn burst(&self, _path: &AddressVector, _dest: Qpn, _service: Service, _mtu: u32) -> u32 {
         self.burst
     }
 

@@ -2,7 +2,7 @@
 
 use glassnic_events::{AsyncEventType, Check, Event};
 use glassnic_wire::opcode::Opcode;
-use glassnic_wire::{Headers, Qpn};
+use glassnic_wire::{Headers, Qpn, Service};
 
 use crate::attr::AddressVector;
 use crate::wqe::{Completion, ReceiveWqe};
@@ -248,8 +248,10 @@ pub trait Device {
     /// Puts a completion on the receive completion queue.
     fn complete_recv(&mut self, c: Completion);
 
-    /// How many packets of one message one descriptor to this path may stand for.
-    fn burst(&self, path: &AddressVector, dest: Qpn) -> u32;
+    /// How many packets of one message one descriptor to this path may stand for, at a path MTU of `mtu` bytes. An
+    /// unreliable service completes when [`Device::transmit`] returns, so that the payload must have been copied by then; an
+    /// acknowledged one leaves it where it lies until the peer has it.
+    fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32;
 
     /// True if the link takes another descriptor of this many payload bytes now.
     fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool;

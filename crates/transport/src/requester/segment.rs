@@ -273,7 +273,7 @@ impl Qp {
 
     /// How many packets one descriptor to the peer may stand for.
     pub(crate) fn burst<D: Device>(&self, dev: &D) -> u32 {
-        dev.burst(&self.attr.ah, self.dest()).clamp(1, PSN_LIMIT)
+        dev.burst(&self.attr.ah, self.dest(), self.service(), self.mtu()).clamp(1, PSN_LIMIT)
     }
 
     pub(crate) fn dest(&self) -> glassnic_wire::Qpn {
