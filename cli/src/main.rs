@@ -32,7 +32,6 @@ const ENVIRONMENT: &str = "\
 Environment:
   GLASSNIC_DEVICES  devices and their interfaces, as in glass0=eth0,glass1=lo
   GLASSNIC_LINK     udp or shm: the only way packets may take
-  GLASSNIC_PROFILE  limits and manners of the device
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
