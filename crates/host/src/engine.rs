@@ -78,6 +78,7 @@ impl Engine {
     /// One step: takes what has come, by UDP from the sockets of these families, does what is due, sends what is ready.
     pub(crate) fn step(&mut self, now: u64, families: &[Family]) -> Step {
         let mut step = Step::default();
+        self.links.now_ns = now;
         step.busy |= self.take_shm(now);
         if !families.is_empty() {
             step.busy |= self.take_udp(now, families);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassnic_link::directory::{Node, Owner};
 use glassnic_link::shm::{Inbox, Peer, SendError};
-use glassnic_link::udp::{Family, Path, RxBatch, Sockets, TxBatch};
+use glassnic_link::udp::{Family, Pacer, Path, RxBatch, Sockets, TxBatch};
 use glassnic_nic::World;
 use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, KeyFault, Payload, Tx, TxPayload};
@@ -64,6 +64,9 @@ pub(crate) struct Links {
     pub rx: Option<RxBatch>,
     tx: TxBatch,
     pub checker: IcrcChecker,
+    pacer: Pacer,
+    /// The moment of the step that is being made.
+    pub now_ns: u64,
     force: Option<Force>,
     local_gids: Vec<([u8; 16], u32)>,
     pub own_blocks: Vec<u16>,
@@ -88,6 +91,7 @@ impl Links {
         tx: TxBatch,
         force: Option<Force>,
     ) -> Self {
+        let pacer = Pacer::new(sockets.as_ref().map_or(0, Sockets::receive_buffer));
         Self {
             node,
             inbox,
@@ -95,6 +99,8 @@ impl Links {
             sockets,
             tx,
             checker: IcrcChecker::new(),
+            pacer,
+            now_ns: 0,
             force,
             local_gids: Vec::new(),
             own_blocks: Vec::new(),
@@ -276,6 +282,9 @@ impl Links {
         let (src, dst) = (ip::ip_from_gid(src_gid), ip::ip_from_gid(tx.path.dgid));
         let flow = Flow { src, dst, sport: ROCE_PORT, dport: ROCE_PORT };
         self.udp_used[family(&flow) as usize] = true;
+        if tx.headers.bth.opcode.info().is_some_and(|i| !is_acknowledged(i.service)) {
+            self.pacer.spend(tx.payload.len());
+        }
         let scope_id = self.local_gids.iter().find(|(g, _)| *g == src_gid).map_or(0, |(_, i)| *i);
         let link_local = matches!(dst, IpAddr::V6(a) if a.is_unicast_link_local());
         let path = Path {
@@ -325,10 +334,11 @@ impl World for Links {
         }
     }
 
-    fn room(&mut self, path: &AddressVector, dest: Qpn, _bytes: usize) -> bool {
+    fn room(&mut self, path: &AddressVector, dest: Qpn, service: Service, _bytes: usize) -> bool {
         match self.remember(path.dgid, dest) {
             Route::Memory => self.local_bytes < LOCAL_MAX,
             Route::Shm(owner) => self.contacts.get(&owner.slot).is_none_or(|c| c.waiting.is_empty()),
+            Route::Udp if !is_acknowledged(service) && !self.pacer.allows(self.now_ns) => false,
             Route::Udp => {
                 if !self.tx.room() {
                     self.flush();
@@ -394,12 +404,17 @@ impl World for Links {
     }
 }
 
+/// Does the peer answer, so that the sender slows down with it and keeps the payload until then?
+fn is_acknowledged(service: Service) -> bool {
+    matches!(service, Service::Rc | Service::Xrc)
+}
+
 /// Packets that a descriptor between QPs of this host may stand for. What nobody acknowledges is copied into the record.
 fn descriptor_packets(service: Service, mtu: u32) -> u32 {
-    match service {
-        Service::Rc | Service::Xrc => BURST,
-        _ => (record::INLINE_MAX as u32 / mtu.max(1)).clamp(1, BURST),
+    if is_acknowledged(service) {
+        return BURST;
     }
+    (record::INLINE_MAX as u32 / mtu.max(1)).clamp(1, BURST)
 }
 
 /// Bytes `offset .. offset + len` of a list of spans.

@@ -248,8 +248,8 @@ impl World for Access<'_> {
         self.0.burst(path, dest, service, mtu)
     }
 
-    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool {
-        self.0.room(path, dest, bytes)
+    fn room(&mut self, path: &AddressVector, dest: Qpn, service: Service, bytes: usize) -> bool {
+        self.0.room(path, dest, service, bytes)
     }
 
     fn transmit(&mut self, src_gid: [u8; 16], tx: &glassnic_transport::Tx<'_>) {

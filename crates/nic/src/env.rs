@@ -105,8 +105,8 @@ impl<W: World> Device for Env<'_, W> {
         self.world.burst(path, dest, service, mtu)
     }
 
-    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool {
-        self.world.room(path, dest, bytes)
+    fn room(&mut self, path: &AddressVector, dest: Qpn, service: Service, bytes: usize) -> bool {
+        self.world.room(path, dest, service, bytes)
     }
 
     fn transmit(&mut self, tx: &Tx<'_>) {

@@ -13,7 +13,7 @@ pub trait World {
     fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32;
 
     /// True if the link takes another descriptor of this many payload bytes now.
-    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool;
+    fn room(&mut self, path: &AddressVector, dest: Qpn, service: Service, bytes: usize) -> bool;
 
     /// Sends from a GID of ours.
     fn transmit(&mut self, src_gid: [u8; 16], tx: &Tx<'_>);

@@ -29,7 +29,7 @@ impl World for Void {
     fn burst(&self, _: &AddressVector, _: Qpn, _: Service, _: u32) -> u32 {
         1
     }
-    fn room(&mut self, _: &AddressVector, _: Qpn, _: usize) -> bool {
+    fn room(&mut self, _: &AddressVector, _: Qpn, _: Service, _: usize) -> bool {
         true
     }
     fn transmit(&mut self, _: [u8; 16], _: &Tx<'_>) {}

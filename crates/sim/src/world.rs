@@ -195,7 +195,7 @@ impl Device for World {
         self.burst
     }
 
-    fn room(&mut self, _path: &AddressVector, _dest: Qpn, _bytes: usize) -> bool {
+    fn room(&mut self, _path: &AddressVector, _dest: Qpn, _service: Service, _bytes: usize) -> bool {
         self.outbox.len() < self.link_room
     }
 

@@ -254,7 +254,7 @@ pub trait Device {
     fn burst(&self, path: &AddressVector, dest: Qpn, service: Service, mtu: u32) -> u32;
 
     /// True if the link takes another descriptor of this many payload bytes now.
-    fn room(&mut self, path: &AddressVector, dest: Qpn, bytes: usize) -> bool;
+    fn room(&mut self, path: &AddressVector, dest: Qpn, service: Service, bytes: usize) -> bool;
 
     /// Sends. A descriptor that is lost on the way is an ordinary loss.
     fn transmit(&mut self, tx: &Tx<'_>);

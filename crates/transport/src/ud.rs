@@ -27,7 +27,7 @@ impl Qp {
             let index = self.req.cursor.wqe;
             let wqe = *sq.wqe(index);
             let dest = wqe.req.ud.qpn;
-            if !dev.room(&wqe.req.ud.av, dest, wqe.length as usize) {
+            if !dev.room(&wqe.req.ud.av, dest, Service::Ud, wqe.length as usize) {
                 return Progress::More;
             }
             if *budget == 0 {

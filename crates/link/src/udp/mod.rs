@@ -8,12 +8,14 @@
 //! of their QP number. That is an optimisation: whoever gets a packet that is not its own passes it on.
 
 mod control;
+mod pacer;
 mod rx;
 mod steering;
 #[cfg(test)]
 mod tests;
 mod tx;
 
+pub use pacer::{Pacer, RATE};
 pub use rx::{Datagram, MESSAGES_MAX, RxBatch};
 pub use steering::attach_steering;
 pub use tx::{FlushReport, PACKET_LEN_MAX, Path, TooBig, TxBatch};
@@ -114,6 +116,12 @@ impl Sockets {
     /// The sockets that there are.
     pub fn fds(&self) -> impl Iterator<Item = (Family, BorrowedFd<'_>)> {
         [Family::V4, Family::V6].into_iter().filter_map(|family| Some((family, self.fd(family)?)))
+    }
+
+    /// Bytes that the smallest receive buffer holds, as SO_RCVBUF tells them (socket(7): twice what was asked for).
+    pub fn receive_buffer(&self) -> usize {
+        let sizes = self.fds().map(|(_, fd)| rustix::net::sockopt::socket_recv_buffer_size(fd).unwrap_or(0));
+        sizes.min().unwrap_or(0)
     }
 
     /// The options that they were bound with.

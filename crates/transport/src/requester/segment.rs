@@ -103,7 +103,7 @@ impl Qp {
             let sent = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs() * self.mtu();
             (wqe.length - sent).min(burst.saturating_mul(self.mtu())) as usize
         };
-        if !dev.room(&self.attr.ah, self.dest(), bytes) {
+        if !dev.room(&self.attr.ah, self.dest(), self.service(), bytes) {
             return Step::Busy;
         }
         Step::Send

@@ -20,7 +20,7 @@ impl Qp {
                 Answer::Read { left, .. } => left.min(burst.saturating_mul(self.mtu())),
                 _ => 0,
             };
-            if !dev.room(&self.attr.ah, self.dest(), bytes as usize) {
+            if !dev.room(&self.attr.ah, self.dest(), self.service(), bytes as usize) {
                 return Progress::More;
             }
             *budget -= 1;
