@@ -11,6 +11,7 @@ mod context;
 mod cq;
 mod memory;
 mod qp;
+pub mod typed;
 
 pub use context::{Channel, Context, Device, devices, now_ns, problems, ways};
 pub use cq::Cq;
