@@ -179,9 +179,13 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         object.cq.destroy().map_err(|refusal| refused(&refusal))?;
         let handle = object.cq.handle();
         object.opened.subjects().cqs.remove(&handle);
-        object.opened.context.events().withdraw(|event| event.subject == Subject::Cq(handle));
-        object.events.wait();
-        object.async_events.wait();
+        object.opened.context.withdraw_events(|event| event.subject == Subject::Cq(handle));
+        let note = |missing: u64| {
+            let events = u32::try_from(missing).unwrap_or(u32::MAX);
+            object.opened.context.note_waiting(ObjectKind::Cq, handle, events);
+        };
+        object.events.wait(note);
+        object.async_events.wait(note);
         if let Some((channel, token)) = &object.channel {
             channel.queues().remove(token);
             // SAFETY: a live object's struct; `channel` never changes.
@@ -212,7 +216,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
             let seen: *mut ibv_cq = core::ptr::with_exposed_provenance_mut(address);
             // One that was destroyed between the event and now is not told of.
             let Ok(queue) = CompletionQueue::store().get(seen) else { continue };
-            queue.events.got();
+            queue.cq.show_unacknowledged(queue.events.got());
             // SAFETY: as promised by the caller, and not null; `seen` is a live object's struct.
             unsafe {
                 cq.write(seen);
@@ -225,7 +229,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
 
 pub(crate) extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     if let Ok(object) = CompletionQueue::store().get(cq) {
-        object.events.acked(nevents.into());
+        object.cq.show_unacknowledged(object.events.acked(nevents.into()));
     }
 }
 

@@ -274,8 +274,11 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         object.qp.destroy().map_err(|refusal| refused(&refusal))?;
         let qpn = object.qp.qpn();
         object.opened.subjects().qps.remove(&qpn);
-        object.opened.context.events().withdraw(|event| event.subject == Subject::Qp(qpn));
-        object.async_events.wait();
+        object.opened.context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
+        object.async_events.wait(|missing| {
+            let events = u32::try_from(missing).unwrap_or(u32::MAX);
+            object.opened.context.note_waiting(ObjectKind::Qp, qpn, events);
+        });
         taken::<QueuePair>(call, qp).map(drop)
     }))
 }

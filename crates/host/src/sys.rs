@@ -6,8 +6,26 @@
 //! that the program has promised the device the right to use them (`ibv_reg_mr(3)`); a program that unmaps memory
 //! which is still registered breaks that promise, and is the one to fault.
 
+pub(crate) mod backtrace;
+
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of the calling thread, as /proc has it.
+pub(crate) fn thread_id() -> u32 {
+    thread_local! {
+        static ID: Cell<u32> = const { Cell::new(0) };
+    }
+    // Threads that are being torn down have no such variable any more.
+    let known = ID.try_with(Cell::get).unwrap_or(0);
+    if known != 0 {
+        return known;
+    }
+    let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let _ = ID.try_with(|cell| cell.set(id));
+    id
+}
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use glassnic_events::{AttrMask, Call, Event, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule};
+use glassnic_events::{AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule};
 use glassnic_transport::attr::{QpAttr, QpCap};
 use glassnic_transport::state::check_modify;
 use glassnic_transport::{Qp, QpConfig};
@@ -12,7 +12,8 @@ use glassnic_wire::command::body::{CreateQp, DestroyQp, ModifyQp, QueryQp};
 
 use crate::context::Header;
 use crate::device::{Nic, QpEntry};
-use crate::env::{Env, Report};
+use crate::driver::{Block, Field as Driver};
+use crate::env::{Counters, Env, Report};
 use crate::key::splitmix;
 use crate::qpc::{Field as Qpc, Image};
 use crate::shared::QpShared;
@@ -56,9 +57,11 @@ impl Nic {
         let qpn = self.qpns.take(slot, now).ok_or(CreateError::NeedsQpns)?;
         if self.free_slots.pop_front().is_none() {
             self.qps.push(None);
-            self.memory.set(Header::QpHigh, self.qps.len() as u64);
+            self.ledger.memory.set(Header::QpHigh, self.qps.len() as u64);
         }
-        let shared = Arc::new(QpShared::new(qpn, init.qp_type, init.cap, slot, self.bells.clone()));
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let shared =
+            Arc::new(QpShared::new(qpn, init.qp_type, init.cap, slot, self.bells.clone(), block.clone()));
         let (send, recv) =
             (self.report(init.send_cq, &shared, true), self.report(init.recv_cq, &shared, false));
         let (Some(send), Some(recv)) = (send, recv) else {
@@ -83,6 +86,7 @@ impl Nic {
             ready: false,
             armed: None,
             created_ns: now,
+            counters: Counters::default(),
         };
         self.qps[slot as usize] = Some(Box::new(entry));
         self.write_context(slot, true);
@@ -98,7 +102,12 @@ impl Nic {
             sq_sig_all: init.sq_sig_all.into(),
             ..CreateQp::default()
         };
-        self.keep(now, CommandOpcode::CreateQp, qpn, init.pd, &body);
+        self.ledger.keep(now, CommandOpcode::CreateQp, qpn, init.pd, &body);
+        self.ledger.changes(slot, Image::default());
+        let caller = self.ledger.caller();
+        block.store_pair(Driver::Qpn, qpn, QpState::Reset.value());
+        block.store(Driver::CreatedNs, now);
+        block.store_pair(Driver::CreatedBy, caller.thread, caller.site);
         Ok(shared)
     }
 
@@ -144,7 +153,8 @@ impl Nic {
         let entry = self.cqs.get_mut(handle)?;
         entry.users += 1;
         let credit = if send { shared.lock_sq().credit() } else { shared.lock_rq().credit() };
-        let source = entry.queue.attach(credit);
+        let field = if send { Driver::SqReleased } else { Driver::RqReleased };
+        let source = entry.queue.attach_seen(credit, shared.block.clone(), field);
         Some(Report { cq: entry.queue.clone(), handle, source })
     }
 
@@ -176,10 +186,12 @@ impl Nic {
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
         if let Err(rule) = checked {
             let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(from, to);
-            self.recorder.event(now, &Event::Refused(refusal));
-            return Err(refusal);
+            return Err(self.ledger.refuse(now, Some(slot), refusal));
         }
-        self.keep(now, CommandOpcode::ModifyQp, qpn, 0, &modify_body(mask, attr, from, to));
+        self.ledger.keep(now, CommandOpcode::ModifyQp, qpn, 0, &modify_body(mask, attr, from, to));
+        if let Some(before) = self.ledger.context(slot) {
+            self.ledger.changes(slot, before);
+        }
         let active_mtu = self.port.active_mtu;
         self.with_qp(world, slot, now, |qp, env, sq| {
             // A datagram's limit is the port's MTU as it is now: a program cannot set it.
@@ -197,6 +209,11 @@ impl Nic {
             self.renew_reports(slot);
         }
         self.write_context(slot, true);
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let modifies = (block.get(Driver::Modifies) as u32).wrapping_add(1);
+        block.store_pair(Driver::Qpn, qpn, to.value());
+        block.store(Driver::ModifiedNs, now);
+        block.store_pair(Driver::ModifiedBy, self.ledger.caller().thread, modifies);
         self.make_ready(slot);
         Ok(())
     }
@@ -206,8 +223,14 @@ impl Nic {
         let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { return };
         entry.send.cq.detach(entry.send.source);
         entry.recv.cq.detach(entry.recv.source);
-        entry.send.source = entry.send.cq.attach(entry.shared.lock_sq().credit());
-        entry.recv.source = entry.recv.cq.attach(entry.shared.lock_rq().credit());
+        let block = &entry.shared.block;
+        for field in [Driver::SqPosted, Driver::SqReleased, Driver::RqPosted, Driver::RqReleased] {
+            block.store(field, 0);
+        }
+        let (sq, rq) = (entry.shared.lock_sq().credit(), entry.shared.lock_rq().credit());
+        entry.send.source = entry.send.cq.attach_seen(sq, block.clone(), Driver::SqReleased);
+        entry.recv.source = entry.recv.cq.attach_seen(rq, block.clone(), Driver::RqReleased);
+        entry.counters = Counters::default();
     }
 
     /// Queries a QP: attributes as they are now, PSNs included.
@@ -242,7 +265,8 @@ impl Nic {
             last_error: entry.qp.first_cause().map_or(0, |c| c.status.value()).into(),
             ..QueryQp::default()
         };
-        self.keep(now, CommandOpcode::QueryQp, qpn, 0, &body);
+        entry.shared.block.store(Driver::QueriedNs, now);
+        self.ledger.keep(now, CommandOpcode::QueryQp, qpn, 0, &body);
         Ok(attr)
     }
 
@@ -269,17 +293,22 @@ impl Nic {
         }
         self.qpns.release(qpn, now);
         self.free_slots.push_back(slot);
-        if let Some(words) = self.memory.qpc(slot as usize) {
+        let before = self.ledger.context(slot);
+        if let Some(words) = self.ledger.memory.qpc(slot as usize) {
             Image::default().store(words, 0);
         }
-        self.keep(now, CommandOpcode::DestroyQp, qpn, entry.qp.pd(), &body);
+        entry.shared.block.clear();
+        self.ledger.keep(now, CommandOpcode::DestroyQp, qpn, entry.qp.pd(), &body);
+        if let Some(before) = before {
+            self.ledger.changes(slot, before);
+        }
         Ok(())
     }
 
     /// Writes a QP's context back: all of it, or the lines that the engine changes.
     pub(crate) fn write_context(&self, slot: u32, all: bool) {
         let Some(Some(entry)) = self.qps.get(slot as usize) else { return };
-        let Some(words) = self.memory.qpc(slot as usize) else { return };
+        let Some(words) = self.ledger.memory.qpc(slot as usize) else { return };
         let mut image = Image::default();
         if all {
             fill_identity(&mut image, entry);
@@ -305,12 +334,13 @@ impl Nic {
         let mut env = Env {
             world,
             mrs: &self.mrs,
-            recorder: &self.recorder,
+            recorder: &self.ledger.recorder,
             port: &self.port,
             notifier: &*self.notifier,
             shared: &shared,
             send_report: &entry.send,
             recv_report: &entry.recv,
+            counters: &mut entry.counters,
             now,
             overrun: false,
         };
@@ -386,6 +416,7 @@ fn fill_identity(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Qpn, entry.shared.qpn.into());
     image.set(Qpc::QpType, entry.shared.qp_type.value().into());
     image.set(Qpc::State, entry.qp.state().value().into());
+    image.set(Qpc::SqSigAll, entry.qp.sq_sig_all().into());
     image.set(Qpc::SqDraining, entry.qp.sq_draining().into());
     image.set(Qpc::Pd, entry.qp.pd().into());
     image.set(Qpc::SendCq, entry.send.handle.into());
@@ -431,6 +462,19 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Unacknowledged, entry.qp.unacknowledged().value().into());
     image.set(Qpc::RetryLeft, retry.into());
     image.set(Qpc::RnrLeft, rnr.into());
+    let c = &entry.counters;
+    image.set(Qpc::RnrReceived, c.rnr_received.into());
+    image.set(Qpc::Timeouts, c.timeouts.into());
+    image.set(Qpc::Retransmits, c.retransmits.into());
+    image.set(Qpc::NaksReceived, c.naks_received.into());
+    // Once the peer has taken that message, it is ready.
+    let waiting = c.rnr_since.filter(|(_, psn)| *psn == entry.qp.unacknowledged().value());
+    image.set(Qpc::RnrSinceNs, waiting.map_or(0, |(since, _)| since));
+    image.set(Qpc::RnrSent, c.rnr_sent.into());
+    image.set(Qpc::NaksSent, c.naks_sent.into());
+    image.set(Qpc::Dropped, c.dropped.into());
+    image.set(Qpc::LastDrop, c.last_drop.into());
+    image.set(Qpc::EmptySinceNs, c.empty_since.unwrap_or(0));
     image.set(Qpc::ExpectedPsn, rq_psn.value().into());
     image.set(Qpc::Msn, entry.qp.msn().into());
     {
@@ -439,6 +483,7 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
         image.set(Qpc::SqTail, sq.tail().into());
         image.set(Qpc::SqUsed, sq.used().into());
         image.set(Qpc::SqDepth, sq.depth().into());
+        image.set(Qpc::SqUnsignalled, sq.unreleased().into());
     }
     let rq = entry.shared.lock_rq();
     image.set(Qpc::RqPosted, rq.posted().into());

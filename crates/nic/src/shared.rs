@@ -9,6 +9,7 @@ use glassnic_transport::wqe::MAX_MESSAGE;
 use glassnic_transport::{PostError, RecvQueue, SendQueue, SendRequest, Sge};
 
 use crate::doorbell::Doorbells;
+use crate::driver::{Block, Field};
 
 /// The part of a QP that posting needs. Posting takes the lock of one queue of one QP and nothing else.
 #[derive(Debug)]
@@ -24,10 +25,18 @@ pub struct QpShared {
     sq: Mutex<SendQueue>,
     rq: Mutex<RecvQueue>,
     bells: Arc<Doorbells>,
+    pub(crate) block: Block,
 }
 
 impl QpShared {
-    pub(crate) fn new(qpn: u32, qp_type: QpType, cap: QpCap, slot: u32, bells: Arc<Doorbells>) -> Self {
+    pub(crate) fn new(
+        qpn: u32,
+        qp_type: QpType,
+        cap: QpCap,
+        slot: u32,
+        bells: Arc<Doorbells>,
+        block: Block,
+    ) -> Self {
         Self {
             qpn,
             qp_type,
@@ -37,6 +46,7 @@ impl QpShared {
             sq: Mutex::new(SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)),
             rq: Mutex::new(RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
             bells,
+            block,
         }
     }
 
@@ -71,7 +81,10 @@ impl QpShared {
         if !StateSet::MAY_POST_RECV.contains(state) {
             return Err(Rule::WrongState { state, needs: StateSet::MAY_POST_RECV });
         }
-        self.lock_rq().post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv))
+        let mut rq = self.lock_rq();
+        rq.post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv))?;
+        self.block.store(Field::RqPosted, rq.tail().into());
+        Ok(())
     }
 
     /// Tells the engine to look at this QP.
@@ -135,6 +148,7 @@ impl Sender<'_> {
     /// Makes what was staged visible and rings the doorbell.
     pub fn commit(&mut self) {
         if self.sq.commit() > 0 {
+            self.qp.block.store(Field::SqPosted, self.sq.tail().into());
             self.qp.ring();
         }
     }

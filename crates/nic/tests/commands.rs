@@ -45,7 +45,7 @@ const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
 fn nic() -> Nic {
     let port = Port { gids: vec![Some(GID), None], active_mtu: Mtu::M1024, active: true };
-    let memory = ContextMemory::private(Layout { qp_slots: 4, recorder_slots: 64 });
+    let memory = ContextMemory::private(Layout::bare(4, 64));
     let limits = Limits { max_pd: 2, max_cq: 2, max_mr: 2, max_ah: 1, max_qp_wr: 16, ..Limits::default() };
     let mut nic = Nic::new(limits, port, memory, Arc::new(Nobody), 11);
     nic.add_qpn_block(3);

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use glassnic_events::{Call, Refusal, Rule};
+use glassnic_events::{Call, ObjectKind, Refusal, Rule};
 use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::port::Port;
@@ -147,10 +147,29 @@ impl Context {
         Cq::create(self, cqe, channel)
     }
 
-    /// Asynchronous events (`ibv_get_async_event(3)`).
+    /// Asynchronous events (`ibv_get_async_event(3)`): their descriptor. Take them with [`Context::take_event`].
     #[must_use]
     pub fn events(&self) -> &EventQueue<AsyncEvent> {
         self.nic.events()
+    }
+
+    /// Takes the oldest asynchronous event, and waits for one unless the descriptor is non-blocking.
+    ///
+    /// # Errors
+    /// EAGAIN, EINTR.
+    pub fn take_event(&self) -> io::Result<AsyncEvent> {
+        self.nic.take_event()
+    }
+
+    /// Withdraws the asynchronous events that `gone` picks.
+    pub fn withdraw_events(&self, gone: impl FnMut(&AsyncEvent) -> bool) {
+        self.nic.withdraw_events(gone);
+    }
+
+    /// Keeps in the flight recorder that a destroy waits for acknowledgements of `events` events; with 0, that it has
+    /// waited long enough.
+    pub fn note_waiting(&self, kind: ObjectKind, handle: u32, events: u32) {
+        self.nic.command(|nic, _, now| nic.note_waiting(now, kind, handle, events));
     }
 
     /// Tells the runtime that the caller is going to sleep until there is an event.

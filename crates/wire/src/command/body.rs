@@ -259,8 +259,22 @@ bodies! {
     Refusal for [Refusal] {
         /// The refusal as `glassnic_events::Refusal::to_words` packs it.
         words: [U64; 5] = 12;
-        /// Always zero.
-        reserved: [u8; 4] = 52;
+        /// Thread that made the call.
+        thread: U32 = 52;
+    }
+
+    /// EXECUTED: follows the command. Changes that do not fit go on in another one.
+    Executed for [Executed] {
+        /// The command's opcode.
+        command: U16 = 12;
+        /// Bytes of `changes` in use.
+        used: u8 = 14;
+        /// Thread that made the call.
+        thread: U32 = 15;
+        /// From the call into the device to the status, in nanoseconds.
+        took_ns: U32 = 19;
+        /// Fields of the context that changed: offset (1 byte), then old and new bytes, each as wide as the field; and so on.
+        changes: [u8; 33] = 23;
     }
 
     /// COMPLETION_ERROR, and FIRST_ERROR, which is kept apart because flushes may overwrite the rest.
@@ -327,6 +341,20 @@ bodies! {
         waited_ns: U64 = 24;
         /// Always zero.
         reserved1: [u8; 24] = 32;
+    }
+
+    /// DESTROY_WAITS and DESTROY_WAITED: the object's handle stands in the head.
+    Waiting for [DestroyWaits, DestroyWaited] {
+        /// Kind of the object, numbered as `glassnic_events::ObjectKind`.
+        kind: U16 = 12;
+        /// Always zero.
+        reserved0: U16 = 14;
+        /// Events taken and not acknowledged.
+        events: U32 = 16;
+        /// Thread that waits.
+        thread: U32 = 20;
+        /// Always zero.
+        reserved1: [u8; 32] = 24;
     }
 
     /// ASYNC_EVENT (ibv_get_async_event(3)).
