@@ -121,7 +121,8 @@ impl Watcher {
 }
 
 impl Watched {
-    /// A modify is kept as a command and as the move that follows from it; the command's line tells both.
+    /// A modify is kept as a command, as the move that follows from it, and as its end with what it changed; the
+    /// command's line tells all of it.
     fn is_told(&mut self, record: &CommandRecord) -> bool {
         match record.opcode() {
             Ok(CommandOpcode::ModifyQp) => {
@@ -134,6 +135,7 @@ impl Watched {
                 let moved = moved.map(|b| (record.qpn(), b.from_state, b.to_state));
                 moved.is_some() && self.moving.take_if(|moving| Some(*moving) == moved).is_some()
             }
+            Ok(CommandOpcode::Executed) => true,
             _ => false,
         }
     }

@@ -111,7 +111,11 @@ impl OpenNic {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let _ = device.refresh();
-        let hub = Arc::new(Hub { channels: Mutex::default(), asynchronous: EventQueue::new()?, memory: OnceLock::new() });
+        let hub = Arc::new(Hub {
+            channels: Mutex::default(),
+            asynchronous: EventQueue::new()?,
+            memory: OnceLock::new(),
+        });
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let seed = u64::from_ne_bytes(random);

@@ -16,12 +16,12 @@ use crate::cq::CompQueue;
 use crate::doorbell::Doorbells;
 use crate::env::{Counters, Report};
 use crate::key::splitmix;
+use crate::ledger::{Caller, Ledger, refusal};
 use crate::limits::Limits;
 use crate::mr::{Mr, MrTable};
+use crate::object::{self, Kind, Live};
 use crate::port::Port;
 use crate::qpn::QpnTable;
-use crate::ledger::{Caller, Ledger, refusal};
-use crate::object::{self, Kind, Live};
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
 use crate::table::Table;
@@ -369,7 +369,9 @@ impl Nic {
         };
         self.ledger.keep(now, CommandOpcode::CreateAh, 0, handle, &body);
         self.ledger.enter(now, Kind::Ah, handle, pd, |image| {
-            image.set(object::Ah::SgidIndex, av.sgid_index.into()).set(object::Ah::HopLimit, av.hop_limit.into());
+            image
+                .set(object::Ah::SgidIndex, av.sgid_index.into())
+                .set(object::Ah::HopLimit, av.hop_limit.into());
             image.set(object::Ah::TrafficClass, av.traffic_class.into());
             image.set(object::Ah::PortNum, av.port_num.into());
             image.set(object::Ah::FlowLabel, av.flow_label.into()).set_gid(object::Ah::Dgid, av.dgid);

@@ -39,12 +39,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(memory: ContextMemory) -> Self {
-        Self {
-            recorder: Recorder::new(memory.clone()),
-            memory,
-            caller: Caller::default(),
-            executing: None,
-        }
+        Self { recorder: Recorder::new(memory.clone()), memory, caller: Caller::default(), executing: None }
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -75,14 +70,7 @@ impl Ledger {
     }
 
     /// Keeps a command.
-    pub(crate) fn keep<B: Body>(
-        &mut self,
-        now: u64,
-        opcode: CommandOpcode,
-        qpn: u32,
-        handle: u32,
-        body: &B,
-    ) {
+    pub(crate) fn keep<B: Body>(&mut self, now: u64, opcode: CommandOpcode, qpn: u32, handle: u32, body: &B) {
         if let Ok(record) = CommandRecord::with_body(opcode, body) {
             self.record(now, record, opcode, qpn, handle);
         }
@@ -113,6 +101,7 @@ impl Ledger {
 
     /// Makes a refusal and keeps it, with the QP's driver's block where it has one.
     pub(crate) fn refuse(&mut self, now: u64, slot: Option<u32>, refusal: Refusal) -> Refusal {
+        self.end(now);
         self.recorder.refused(now, &refusal, self.caller.thread);
         if let Some(slot) = slot {
             let block = Block::new(self.memory.clone(), slot);

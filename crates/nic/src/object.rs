@@ -159,7 +159,9 @@ impl Image {
     /// Writes the entry of a handle.
     pub(crate) fn store(&self, memory: &ContextMemory, kind: Kind, handle: u32) {
         let index = index_of(handle);
-        let Some((first, rest)) = memory.object(kind, index).and_then(<[AtomicU64]>::split_first) else { return };
+        let Some((first, rest)) = memory.object(kind, index).and_then(<[AtomicU64]>::split_first) else {
+            return;
+        };
         let [head, values @ ..] = self.0.as_chunks::<8>().0 else { return };
         for (word, value) in rest.iter().zip(values) {
             word.store(u64::from_le_bytes(*value), Ordering::Relaxed);

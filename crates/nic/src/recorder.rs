@@ -3,7 +3,9 @@
 use std::sync::atomic::{Ordering, fence};
 
 use glassnic_events::Event;
-use glassnic_wire::command::body::{self, AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic};
+use glassnic_wire::command::body::{
+    self, AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic,
+};
 use glassnic_wire::command::{Body, CommandFlags, CommandOpcode, CommandRecord, RECORD_LEN};
 
 use crate::context::{ContextMemory, Header};
@@ -146,13 +148,13 @@ pub struct Change {
 impl Change {
     /// What it was before, as wide as the field.
     #[must_use]
-    pub fn old(&self) -> &[u8] {
+    pub fn before(&self) -> &[u8] {
         &self.old[..self.field.width]
     }
 
     /// What it is.
     #[must_use]
-    pub fn new(&self) -> &[u8] {
+    pub fn after(&self) -> &[u8] {
         &self.new[..self.field.width]
     }
 }
@@ -338,13 +340,16 @@ mod tests {
         let mut found = Vec::new();
         for record in recorder.read(0) {
             let body: body::Executed = record.body().unwrap();
-            assert_eq!((record.qpn(), record.pd(), body.thread.get(), body.took_ns.get()), (0x21, 3, 77, 500));
+            assert_eq!(
+                (record.qpn(), record.pd(), body.thread.get(), body.took_ns.get()),
+                (0x21, 3, 77, 500)
+            );
             found.extend(changes(&body));
         }
         let names: Vec<_> = found.iter().map(|c| c.field.name).collect();
         assert_eq!(names, ["qpn", "state", "created_ns", "dgid", "dest_qpn", "timeout"]);
-        assert!(found.iter().all(|c| c.old().iter().all(|b| *b == 0)));
-        assert_eq!((found[1].new(), found[3].new()), (&[0x21][..], &[7; 16][..]));
+        assert!(found.iter().all(|c| c.before().iter().all(|b| *b == 0)));
+        assert_eq!((found[1].after(), found[3].after()), (&[0x21][..], &[7; 16][..]));
     }
 
     #[test]
