@@ -24,11 +24,13 @@ const NAP_NS: u64 = 1_000_000;
 /// An application that polled an empty CQ within this time will take what comes before we could.
 const AT_IT_NS: u64 = 50_000;
 /// Wake-ups in a row that found nothing to do, as the application had done it, before attention ends.
-const VAIN_MAX: u32 = 8;
+const VAIN_MAX: u32 = 64;
 /// Longest sleep: crashed peers' rings are looked after that often.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
-/// Empty steps before sleeping. Bounded: a spinner that loses its core costs others milliseconds.
+/// Steps in a row that got nothing done for want of room, before sleeping.
 const IDLE_STEPS: u32 = 200;
+/// Empty steps before sleeping. Few: the application may wait for this core to see what has come.
+const EMPTY_STEPS: u32 = 4;
 
 /// How others reach the thread.
 #[derive(Debug)]
@@ -110,7 +112,6 @@ impl Server<'_> {
         let runtime = self.runtime;
         runtime.background.rung.store(false, Ordering::SeqCst);
         if !is_polling(runtime) {
-            self.attends = false;
             let deadline = self.serve();
             let latest = monotonic_ns() + SLEEP_MAX_NS;
             self.sleep(deadline.unwrap_or(latest).min(latest), true);
@@ -153,10 +154,11 @@ impl Server<'_> {
             drop(engine);
             runtime.progress_if_wanted();
             idle = if step.busy { 0 } else { idle + 1 };
-            if step.stuck || !step.busy && !step.more {
+            if step.stuck {
+                // Whoever is to make room may need this core.
                 std::thread::yield_now();
-            }
-            if !step.busy && !step.more && !step.stuck && idle > 20 {
+            } else if idle > EMPTY_STEPS && !step.more {
+                // Without a yield: an application that polls its memory on this core would keep it for milliseconds.
                 break;
             }
         }
