@@ -84,6 +84,7 @@ impl Nic {
             send,
             recv,
             ready: false,
+            ack_waits: false,
             armed: None,
             created_ns: now,
             counters: Counters::default(),
