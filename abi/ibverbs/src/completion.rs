@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule, WcStatus};
-use glassnic_verbs::{Channel, Cq, Cqe, Subject, WcFlags};
+use glassnic_verbs::{Channel, ChannelError, Cq, Cqe, Subject, WcFlags};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,10 @@ impl Object for CompletionQueue {
 
 pub(crate) extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     pointer(opened(Call::CreateCompChannel, context).and_then(|opened| {
-        let channel = opened.context.create_channel().map_err(|error| system(&error))?;
+        let channel = opened.context.create_channel().map_err(|error| match error {
+            ChannelError::Descriptor(error) => system(&error),
+            ChannelError::Refused(refusal) => refused(&refusal),
+        })?;
         let public = ibv_comp_channel { context, fd: channel.as_fd().as_raw_fd(), refcnt: 0 };
         let object = CompletionChannel { channel, queues: Mutex::default() };
         Ok(CompletionChannel::store().insert(public, Arc::new(object)))

@@ -162,7 +162,8 @@ impl OpenNic {
         self.runtime
     }
 
-    /// Runs a command on the NIC. `None` once it is closed.
+    /// Runs a command on the NIC. `None` once it is closed, and in a forked child, which has no NIC: what it has is a copy
+    /// of its parent's memory, and what it shares with it is not to be touched.
     pub fn command<T>(&self, f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T) -> Option<T> {
         self.command_from(None, f)
     }
@@ -177,6 +178,10 @@ impl OpenNic {
         site: Option<&Trace>,
         f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T,
     ) -> Option<T> {
+        if self.runtime.is_forked() {
+            self.note_forked_use();
+            return None;
+        }
         self.runtime.command(|engine, now| {
             if self.closed.load(Ordering::Relaxed) {
                 return None;
@@ -190,6 +195,14 @@ impl OpenNic {
             }
             Some(out)
         })
+    }
+
+    /// A forked child uses what its parent opened: its parent's inspectors are told.
+    pub fn note_forked_use(&self) {
+        if let Some(memory) = self.hub.memory.get() {
+            let times = (memory.get(Header::ForkedUse) >> 32) + 1;
+            memory.set(Header::ForkedUse, u64::from(std::process::id()) | times << 32);
+        }
     }
 
     /// Creates a QP, and takes QP numbers from the directory where the NIC has none left.

@@ -88,6 +88,7 @@ impl Runtime {
     pub fn instance() -> &'static Arc<Self> {
         RUNTIME.get_or_init(|| {
             crate::sys::at_exit(send_at_exit);
+            crate::sys::watch_forks();
             Arc::new(Self::start())
         })
     }
@@ -174,7 +175,7 @@ impl Runtime {
     /// True in a forked child.
     #[must_use]
     pub fn is_forked(&self) -> bool {
-        std::process::id() != self.pid
+        crate::sys::is_forked()
     }
 
     /// Runs a command on the engine.
@@ -205,6 +206,9 @@ impl Runtime {
     }
 
     fn step_if_free(&self, look: Look) {
+        if self.is_forked() {
+            return;
+        }
         if self.commands_waiting.load(Ordering::Relaxed) > 0 {
             std::hint::spin_loop();
             return;

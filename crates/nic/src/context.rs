@@ -123,6 +123,15 @@ impl Layout {
         self.recorder_at() + self.recorder_slots * crate::recorder::SLOT_LEN
     }
 
+    /// Completion channels that there is room for; as many as there are handles where an inspector is not to see them.
+    #[must_use]
+    pub fn channels(&self) -> u32 {
+        match self.object_slots[Kind::Channel as usize] {
+            0 => u32::MAX,
+            slots => slots as u32 - 1,
+        }
+    }
+
     /// A layout with nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {

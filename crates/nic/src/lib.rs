@@ -10,6 +10,7 @@
 //! * [`Nic::handle_packet`] takes packets, [`Nic::progress`] does what is due, [`Nic::deadline`] says by when.
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod context;
 pub mod cq;
 mod device;

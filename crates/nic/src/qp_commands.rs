@@ -234,6 +234,15 @@ impl Nic {
         entry.counters = Counters::default();
     }
 
+    /// A modify of this QP comes while another thread's is on its way. They are executed one after the other, in an order
+    /// that the program did not choose.
+    pub fn note_overlap(&mut self, qpn: u32, other: u32) {
+        let Some(slot) = self.qpns.slot(qpn) else { return };
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let count = block.get(Driver::Overlaps) as u32;
+        block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);
+    }
+
     /// Queries a QP: attributes as they are now, PSNs included.
     ///
     /// # Errors

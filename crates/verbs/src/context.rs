@@ -1,12 +1,14 @@
 //! Devices and open devices.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use glassnic_events::{Call, ObjectKind, Refusal, Rule};
+use glassnic_host::sys::thread_id;
 use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
 use glassnic_nic::limits::Limits;
+use glassnic_nic::object::{Channel as ChannelField, Live};
 use glassnic_nic::port::Port;
 
 use crate::cq::Cq;
@@ -134,9 +136,13 @@ impl Context {
     /// Creates a completion channel (`ibv_create_comp_channel(3)`).
     ///
     /// # Errors
-    /// No descriptor.
-    pub fn create_channel(&self) -> io::Result<Channel> {
-        Ok(Channel { queue: Arc::new(EventQueue::new()?) })
+    /// No descriptor, or no room for another.
+    pub fn create_channel(&self) -> Result<Channel, ChannelError> {
+        let queue = Arc::new(EventQueue::new()?);
+        let fd = queue.as_fd().as_raw_fd().cast_unsigned();
+        let made = self.nic.creating(|nic, _, now| nic.create_channel(fd, now));
+        let (handle, live) = made.unwrap_or_else(|| Err(gone(Call::CreateCompChannel)))?;
+        Ok(Channel { queue, shown: Arc::new(Shown { context: self.clone(), handle, live }) })
     }
 
     /// Creates a completion queue (`ibv_create_cq(3)`), whose events go to a channel as `token`.
@@ -189,10 +195,42 @@ impl Context {
     }
 }
 
+/// Why there is no channel.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// eventfd(2).
+    #[error("no file descriptor for a completion channel: {0}")]
+    Descriptor(#[from] io::Error),
+    /// The device has no room for another.
+    #[error("the device refused a completion channel")]
+    Refused(Refusal),
+}
+
+impl From<Refusal> for ChannelError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 /// A completion channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub(crate) queue: Arc<CompletionQueue>,
+    pub(crate) shown: Arc<Shown>,
+}
+
+/// A channel as an inspector sees it, until the last copy is gone.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    context: Context,
+    pub(crate) handle: u32,
+    live: Live,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.context.nic.command(|nic, _, now| nic.destroy_channel(self.handle, now));
+    }
 }
 
 impl Channel {
@@ -203,7 +241,13 @@ impl Channel {
     /// EAGAIN, EINTR.
     pub fn take(&self) -> io::Result<u64> {
         Runtime::instance().note_sleep();
-        self.queue.take()
+        let live = &self.shown.live;
+        live.store(ChannelField::Sleeper, thread_id().into());
+        live.store(ChannelField::AsleepSinceNs, now_ns());
+        let taken = self.queue.take();
+        // Of several that sleep at one channel the first to wake speaks for all.
+        live.store(ChannelField::AsleepSinceNs, 0);
+        taken
     }
 }
 

@@ -28,6 +28,7 @@ impl Cq {
         let (handle, queue) = made.unwrap_or_else(|| Err(gone(Call::CreateCq)))?;
         if let Some((channel, token)) = channel {
             context.nic.connect(handle, channel.queue.clone(), token);
+            context.nic.command(|nic, _, _| nic.report_to(handle, channel.shown.handle));
         }
         Ok(Self { context: context.clone(), queue, handle, destroyed: AtomicBool::new(false) })
     }

@@ -13,7 +13,7 @@ mod memory;
 mod qp;
 pub mod typed;
 
-pub use context::{Channel, Context, Device, devices, now_ns, problems, ways};
+pub use context::{Channel, ChannelError, Context, Device, devices, now_ns, problems, ways};
 pub use cq::Cq;
 pub use glassnic_events as events;
 pub use glassnic_host::inspect;
@@ -33,7 +33,15 @@ pub use qp::{Qp, QpInit};
 
 use glassnic_events::{Call, ObjectKind, Refusal, Rule};
 
-/// A refusal for an object whose device is gone.
+/// A refusal for an object whose device is gone, or is another process's.
 pub(crate) fn gone(call: Call) -> Refusal {
-    Refusal::new(call, Rule::BadHandle { kind: ObjectKind::Context, handle: 0 })
+    let closed = Rule::BadHandle { kind: ObjectKind::Context, handle: 0 };
+    Refusal::new(call, in_child().unwrap_or(closed))
+}
+
+/// In a forked child: the rule that it breaks by using what its parent opened.
+pub(crate) fn in_child() -> Option<Rule> {
+    let runtime = glassnic_host::Runtime::instance();
+    let rule = Rule::ForkedChild { opened_by: runtime.pid(), caller: std::process::id() };
+    runtime.is_forked().then_some(rule)
 }
