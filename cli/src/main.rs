@@ -4,6 +4,7 @@ mod demo;
 mod devices;
 mod libdir;
 mod man;
+mod profiles;
 mod run;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ pub(crate) struct Cli {
 const ENVIRONMENT: &str = "\
 Environment:
   GLASSNIC_DEVICES  devices and their interfaces, as in glass0=eth0,glass1=lo
+  GLASSNIC_PROFILE  the device to pass for: see glassnic profiles
   GLASSNIC_LINK     udp or shm: the only way packets may take
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
@@ -64,6 +66,14 @@ enum Task {
     /// read from outside while they run: the time since the first, the side, the object, what became of it, and by
     /// which call.
     Demo,
+    /// List the devices that GlassNIC can pass for, or print the file of one
+    ///
+    /// A profile sets a device's limits and manners: GLASSNIC_PROFILE=irdma refuses what Intel's E810 refuses. Each is a
+    /// small file; copy one, change it, and name its path.
+    Profiles {
+        /// The profile, or the path of your own to check it
+        name: Option<String>,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the man pages into a folder
@@ -83,6 +93,7 @@ fn main() -> ExitCode {
         Task::Run { command } => return run::run(&command),
         Task::Devices { json } => devices::devices(json),
         Task::Demo => demo::demo(),
+        Task::Profiles { name } => profiles::profiles(name.as_deref()),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Man { folder } => man::write(&folder),
     };

@@ -142,7 +142,7 @@ fn device_attr(context: &Context) -> ibv_device_attr {
         max_qp_rd_atom: limits.max_qp_rd_atom.into(),
         max_res_rd_atom: int(limits.max_qp.saturating_mul(limits.max_qp_rd_atom.into())),
         max_qp_init_rd_atom: limits.max_qp_init_rd_atom.into(),
-        atomic_cap: IBV_ATOMIC_HCA,
+        atomic_cap: if limits.atomics { IBV_ATOMIC_HCA } else { IBV_ATOMIC_NONE },
         max_ah: int(limits.max_ah),
         max_pkeys: 1,
         local_ca_ack_delay: 15,
@@ -193,7 +193,7 @@ fn port_attr(context: &Context) -> ibv_port_attr {
         if port.active { (IBV_PORT_ACTIVE, LINK_UP) } else { (IBV_PORT_DOWN, DISABLED) };
     ibv_port_attr {
         state,
-        max_mtu: Mtu::M4096.value(),
+        max_mtu: Mtu::at_most(context.limits().max_mtu).unwrap_or(Mtu::M4096).value(),
         active_mtu: port.active_mtu.value(),
         gid_tbl_len: GID_TABLE_LEN.into(),
         port_cap_flags: IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,

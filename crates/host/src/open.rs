@@ -119,13 +119,14 @@ impl OpenNic {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let seed = u64::from_ne_bytes(random);
-        let limits = Limits::default();
+        let limits = device.limits;
         let layout = layout(&limits);
         let segment = Segment::create(runtime.node.as_deref(), layout.len())?;
         let memory = ContextMemory::create(Arc::new(segment), layout)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         memory.set_name(&device.name);
         memory.set_command(&command_line());
+        memory.set(Header::WriteBackNs, limits.write_back_ns);
         memory.set(Header::OpenedNs, monotonic_ns());
         if let Some(node) = &runtime.node {
             memory.set(Header::StartTime, node.me().process.start_time);

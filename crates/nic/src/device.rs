@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use glassnic_events::{Call, Field, Limit, ObjectKind, Refusal, Rule};
 use glassnic_transport::Qp;
+use glassnic_transport::attr::QpAttr;
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::state::DeviceFacts;
 use glassnic_wire::command::body::{CreateAh, CreateQueue, RegMr, Waiting};
@@ -60,7 +61,18 @@ pub(crate) struct QpEntry {
     /// The earliest entry that stands for it in the heap of deadlines.
     pub armed: Option<u64>,
     pub created_ns: u64,
+    /// The context as it was before a modify that is not written back yet.
+    pub lag: Option<Lag>,
     pub counters: Counters,
+}
+
+/// What queries see until the device has written a context back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lag {
+    /// When it does, monotonic ns.
+    pub until_ns: u64,
+    /// The attributes before.
+    pub attr: QpAttr,
 }
 
 /// A registered region as its owner sees it.
@@ -464,7 +476,7 @@ impl Nic {
             ports: &ports,
             max_qp_init_rd_atom: self.limits.max_qp_init_rd_atom,
             max_qp_rd_atom: self.limits.max_qp_rd_atom,
-            atomics: true,
+            atomics: self.limits.atomics,
         })
     }
 }

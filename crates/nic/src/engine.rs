@@ -89,6 +89,7 @@ impl Nic {
                 return;
             }
             self.deadlines.pop();
+            self.end_lag(slot, now);
             let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { continue };
             if entry.armed == Some(at) {
                 entry.armed = None;

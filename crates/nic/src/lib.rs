@@ -20,6 +20,7 @@ mod engine;
 mod env;
 pub mod fields;
 pub mod key;
+mod lag;
 mod ledger;
 pub mod limits;
 pub mod mr;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use glassnic_events::{AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule};
+use glassnic_events::{
+    AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule, StateSet, Transition,
+};
 use glassnic_transport::attr::{QpAttr, QpCap};
-use glassnic_transport::state::check_modify;
+use glassnic_transport::state::{check_modify, reachable};
 use glassnic_transport::{Qp, QpConfig};
 use glassnic_wire::Qpn;
 use glassnic_wire::command::CommandOpcode;
@@ -15,6 +17,7 @@ use crate::device::{Nic, QpEntry};
 use crate::driver::{Block, Field as Driver};
 use crate::env::{Counters, Env, Report};
 use crate::key::splitmix;
+use crate::lag::attributes;
 use crate::qpc::{Field as Qpc, Image};
 use crate::shared::QpShared;
 use crate::world::World;
@@ -60,8 +63,9 @@ impl Nic {
             self.ledger.memory.set(Header::QpHigh, self.qps.len() as u64);
         }
         let block = Block::new(self.ledger.memory.clone(), slot);
-        let shared =
-            Arc::new(QpShared::new(qpn, init.qp_type, init.cap, slot, self.bells.clone(), block.clone()));
+        let max_inline_data = self.limits.inline_granted(init.qp_type, init.cap.max_inline_data);
+        let cap = QpCap { max_inline_data, ..init.cap };
+        let shared = Arc::new(QpShared::new(qpn, init.qp_type, cap, slot, self.bells.clone(), block.clone()));
         let (send, recv) =
             (self.report(init.send_cq, &shared, true), self.report(init.recv_cq, &shared, false));
         let (Some(send), Some(recv)) = (send, recv) else {
@@ -87,6 +91,7 @@ impl Nic {
             ack_waits: false,
             armed: None,
             created_ns: now,
+            lag: None,
             counters: Counters::default(),
         };
         self.qps[slot as usize] = Some(Box::new(entry));
@@ -96,7 +101,7 @@ impl Nic {
             recv_cq: init.recv_cq.into(),
             max_send_wr: init.cap.max_send_wr.into(),
             max_recv_wr: init.cap.max_recv_wr.into(),
-            max_inline: init.cap.max_inline_data.into(),
+            max_inline: max_inline_data.into(),
             max_send_sge: (init.cap.max_send_sge as u16).into(),
             max_recv_sge: (init.cap.max_recv_sge as u16).into(),
             qp_type: init.qp_type.value() as u8,
@@ -113,7 +118,7 @@ impl Nic {
     }
 
     fn check_create(&self, init: &QpInit) -> Result<(), Rule> {
-        if !matches!(init.qp_type, QpType::Rc | QpType::Uc | QpType::Ud) {
+        if !self.limits.serves(init.qp_type) {
             return Err(Rule::NotSupported { what: Field::QpType, value: init.qp_type.value().into() });
         }
         if self.pds.get(init.pd).is_none() {
@@ -131,7 +136,7 @@ impl Nic {
             (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr, Limit::MaxQpWr),
             (Field::MaxSendSge, c.max_send_sge, l.max_sge, Limit::MaxSge),
             (Field::MaxRecvSge, c.max_recv_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxInlineData, c.max_inline_data, l.max_inline, Limit::MaxInlineData),
+            (Field::MaxInlineData, c.max_inline_data, l.inline_of(init.qp_type), Limit::MaxInlineData),
         ];
         if let Some((what, offered, limit, limit_name)) = caps.into_iter().find(|(_, o, l, _)| o > l) {
             return Err(Rule::ExceedsLimit {
@@ -182,7 +187,9 @@ impl Nic {
             };
             let current = QpAttr { sq_draining: entry.qp.sq_draining(), ..*entry.qp.attr() };
             let qp_type = entry.qp.qp_type();
-            (entry.qp.state(), self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr)))
+            let from = entry.qp.state();
+            let checked = self.check_manners(qp_type, from, mask, attr);
+            (from, checked.and_then(|()| self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr))))
         };
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
         if let Err(rule) = checked {
@@ -193,6 +200,7 @@ impl Nic {
         if let Some(before) = self.ledger.context(slot) {
             self.ledger.changes(slot, before);
         }
+        self.begin_lag(slot, now);
         let active_mtu = self.port.active_mtu;
         self.with_qp(world, slot, now, |qp, env, sq| {
             // A datagram's limit is the port's MTU as it is now: a program cannot set it.
@@ -217,6 +225,23 @@ impl Nic {
         block.store_pair(Driver::ModifiedBy, self.ledger.caller().thread, modifies);
         self.make_ready(slot);
         Ok(())
+    }
+
+    /// What this device refuses although others do not.
+    fn check_manners(
+        &self,
+        qp_type: QpType,
+        from: QpState,
+        mask: AttrMask,
+        attr: &QpAttr,
+    ) -> Result<(), Rule> {
+        let again = from == QpState::Reset && attr.qp_state == QpState::Reset;
+        if self.limits.reset_to_reset || !mask.contains(AttrMask::STATE) || !again {
+            return Ok(());
+        }
+        let at = Transition { qp_type, from, to: QpState::Reset };
+        let others = reachable(qp_type, from).iter().filter(|state| *state != QpState::Reset);
+        Err(Rule::NotListedTransition { at, reachable: others.fold(StateSet::default(), StateSet::with) })
     }
 
     /// After RESET the queues start afresh: what their old life left in the CQs goes.
@@ -253,17 +278,14 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
         };
-        let (sq_psn, rq_psn) = entry.qp.next_psns();
-        let state = entry.qp.state();
-        let attr = QpAttr {
-            sq_psn: sq_psn.value(),
-            rq_psn: rq_psn.value(),
-            qp_state: state,
-            cur_qp_state: state,
-            sq_draining: entry.qp.sq_draining(),
-            cap: entry.shared.cap,
-            ..*entry.qp.attr()
-        };
+        let early = entry.lag.filter(|lag| now < lag.until_ns);
+        if early.is_some() {
+            let block = &entry.shared.block;
+            let count = block.get(Driver::EarlyQueries) as u32;
+            block.store_pair(Driver::EarlyQueries, count.wrapping_add(1), 0);
+        }
+        let attr = early.map_or_else(|| attributes(entry), |lag| lag.attr);
+        let state = attr.qp_state;
         let (sq_used, rq_used) = entry.shared.used();
         let body = QueryQp {
             attr_mask: mask.bits().into(),
@@ -317,6 +339,9 @@ impl Nic {
 
     /// Writes a QP's context back: all of it, or the lines that the engine changes.
     pub(crate) fn write_context(&self, slot: u32, all: bool) {
+        if self.lags(slot) {
+            return;
+        }
         let Some(Some(entry)) = self.qps.get(slot as usize) else { return };
         let Some(words) = self.ledger.memory.qpc(slot as usize) else { return };
         let mut image = Image::default();

@@ -17,6 +17,7 @@ pub use context::{Channel, ChannelError, Context, Device, devices, now_ns, probl
 pub use cq::Cq;
 pub use glassnic_events as events;
 pub use glassnic_host::inspect;
+pub use glassnic_host::profile;
 pub use glassnic_host::{
     AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, HEADER_RESERVE, HostDevice, Interface, Ways,
 };
