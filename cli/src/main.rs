@@ -1,5 +1,6 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
+mod decode;
 mod demo;
 mod devices;
 mod libdir;
@@ -58,6 +59,18 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Say what a frame is, byte for byte: a hexadecimal dump, or a pcap or pcapng file
+    ///
+    /// RoCEv2 packets: every header, the length of the payload, and whether the ICRC is right. Command records: opcode, QPN,
+    /// handle and the opcode's fields. And what is odd about a frame. One frame is shown in full, several with a line for
+    /// each; JSON has one object a line.
+    Decode {
+        /// The file; - is standard input
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Let two stock programs talk and tell what their queue pairs do
     ///
     /// A server and a client run side by side. Each line is an entry that one of their NICs made in its flight recorder,
@@ -82,6 +95,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Task::Run { command } => return run::run(&command),
         Task::Devices { json } => devices::devices(json),
+        Task::Decode { file, json } => decode::decode(&file, json),
         Task::Demo => demo::demo(),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Man { folder } => man::write(&folder),
