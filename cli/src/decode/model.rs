@@ -23,6 +23,10 @@ fn dec(name: &'static str, value: impl Into<u64>) -> Item {
     Item { name, value: value.into(), text: value.to_string() }
 }
 
+fn flag(name: &'static str, value: bool) -> Item {
+    Item { name, value: value.into(), text: u8::from(value).to_string() }
+}
+
 fn hex(name: &'static str, digits: usize, value: impl Into<u64>) -> Item {
     let value = value.into();
     Item { name, value: value.into(), text: format!("{value:#0width$x}", width = digits + 2) }
@@ -42,14 +46,14 @@ pub(super) fn headers(headers: &Headers) -> Vec<(&'static str, Vec<Item>)> {
             hex("opcode_number", 2, bth.opcode.0),
             hex("dest_qp", 6, bth.dest_qp.value()),
             hex("psn", 6, bth.psn.value()),
-            dec("ack_req", bth.ack_req),
-            dec("solicited", bth.solicited),
-            dec("mig_req", bth.mig_req),
+            flag("ack_req", bth.ack_req),
+            flag("solicited", bth.solicited),
+            flag("mig_req", bth.mig_req),
             hex("pkey", 4, bth.pkey),
             dec("pad", bth.pad),
             dec("tver", bth.tver),
-            dec("fecn", bth.fecn),
-            dec("becn", bth.becn),
+            flag("fecn", bth.fecn),
+            flag("becn", bth.becn),
         ],
     )];
     let mut put = |name, items| all.push((name, items));

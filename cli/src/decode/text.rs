@@ -27,7 +27,12 @@ pub(super) fn line(seen: &Seen<'_>, first: Option<u64>) -> String {
             }
             match &found.content {
                 Content::Roce(roce) => write!(out, "  {}", packet(roce)),
-                Content::Command(record) => write!(out, "  {}", command(record)),
+                Content::Command(record) => {
+                    let mut body = model::body(record);
+                    body.retain(|item| item.value != 0);
+                    let gap = if body.is_empty() { "" } else { ", " };
+                    write!(out, "  {}{gap}{}", command(record), list(&body))
+                }
             }
         }
     };
