@@ -1,7 +1,7 @@
 //! How are packets kept?
 //!
 //! Capture files and dumps in and out: [`pcap`](read) and pcapng read, [pcapng written](Writer), [hexadecimal dumps](hex)
-//! read, and the Wireshark dissector of command records [made from its tables](lua). Bytes to values and back: whoever
+//! read, [descriptors as the frames that they stand for](frames), and the Wireshark dissector of command records [made from its tables](lua). Bytes to values and back: whoever
 //! calls opens the files.
 //!
 //! The file formats are read and written by hand: it is a few hundred lines on slices that any bytes may come to, and
@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod frames;
 pub mod hex;
 pub mod lua;
 pub mod names;
