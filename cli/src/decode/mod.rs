@@ -114,7 +114,7 @@ fn of_capture(bytes: &[u8]) -> Result<(Vec<Seen<'_>>, Option<CaptureError>), Cap
 }
 
 fn of_packet(number: usize, packet: Packet<'_>) -> Seen<'_> {
-    let Packet { dlt, time_ns, bytes, sent_len } = packet;
+    let Packet { dlt, time_ns, bytes, sent_len, .. } = packet;
     let link = Link::from_dlt(dlt);
     let found = match link {
         Some(link) => dissect(link, bytes, sent_len).map_err(|error| error.to_string()),

@@ -39,6 +39,8 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     /// Bytes of the packet before it was cut.
     pub sent_len: usize,
+    /// Its first comment.
+    pub comment: Option<&'a str>,
 }
 
 /// Units of a second, and what to add to the time.
@@ -169,7 +171,7 @@ impl<'a> Reader<'a> {
         let ticks = u64::from(seconds) * source.clock.per_second + u64::from(part);
         let bytes = self.cut(captured as usize, "packet")?;
         let time_ns = Some(source.clock.ns(ticks));
-        Ok(Packet { dlt: source.dlt, time_ns, bytes, sent_len: sent.max(captured) as usize })
+        Ok(Packet { dlt: source.dlt, time_ns, bytes, sent_len: sent.max(captured) as usize, comment: None })
     }
 
     /// Takes a block; `None` for one that is no packet.
@@ -215,7 +217,13 @@ impl<'a> Reader<'a> {
                 let snap_len = if source.snap_len == 0 { usize::MAX } else { source.snap_len as usize };
                 let captured = body.get(4..).unwrap_or_default();
                 let bytes = captured.get(..sent.min(snap_len)).unwrap_or(captured);
-                Ok(Some(Packet { dlt: source.dlt, time_ns: None, bytes, sent_len: sent.max(bytes.len()) }))
+                Ok(Some(Packet {
+                    dlt: source.dlt,
+                    time_ns: None,
+                    bytes,
+                    sent_len: sent.max(bytes.len()),
+                    comment: None,
+                }))
             }
             _ => Ok(None),
         }
@@ -233,25 +241,33 @@ impl<'a> Reader<'a> {
         let missing = captured.saturating_sub(data.len());
         let bytes = data.get(..captured).ok_or(CaptureError::CutShort { what: "packet", missing })?;
         let time_ns = Some(source.clock.ns(ticks));
-        Ok(Packet { dlt: source.dlt, time_ns, bytes, sent_len: sent.max(captured) })
+        let options = data.get(captured.next_multiple_of(4)..).unwrap_or_default();
+        let mut comments = self.options(options).filter(|(code, _)| *code == option::COMMENT);
+        let comment = comments.next().and_then(|(_, text)| std::str::from_utf8(text).ok());
+        Ok(Packet { dlt: source.dlt, time_ns, bytes, sent_len: sent.max(captured), comment })
+    }
+
+    /// The options of a block, up to the end or to the first that makes no sense.
+    fn options<'o>(&self, mut rest: &'o [u8]) -> impl Iterator<Item = (u16, &'o [u8])> {
+        std::iter::from_fn(move || {
+            let len = usize::from(self.u16(rest, 2));
+            let (code, value) = (self.u16(rest, 0), rest.get(4..4 + len)?);
+            rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+            (code != option::END).then_some((code, value))
+        })
     }
 
     fn interface(&self, body: &[u8]) -> Source {
         let mut clock = Clock { per_second: 1_000_000, offset_s: 0 };
-        let mut options = body.get(8..).unwrap_or_default();
-        while options.len() >= 4 {
-            let (code, len) = (self.u16(options, 0), usize::from(self.u16(options, 2)));
-            let Some(value) = options.get(4..4 + len) else { break };
+        for (code, value) in self.options(body.get(8..).unwrap_or_default()) {
             match (code, value) {
-                (option::END, _) => break,
                 (option::IF_TSRESOL, [power, ..]) => clock.per_second = per_second(*power),
-                (option::IF_TSOFFSET, value) if len == 8 => {
+                (option::IF_TSOFFSET, value) if value.len() == 8 => {
                     let (a, b) = (u64::from(self.u32(value, 0)), u64::from(self.u32(value, 4)));
                     clock.offset_s = if self.big_endian { a << 32 | b } else { b << 32 | a } as i64;
                 }
                 _ => {}
             }
-            options = options.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         }
         Source { dlt: self.u16(body, 0).into(), snap_len: self.u32(body, 4), clock }
     }

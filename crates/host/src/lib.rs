@@ -14,6 +14,7 @@ mod record;
 mod runtime;
 mod segment;
 pub mod sys;
+mod tap;
 
 pub use devices::HostDevice;
 pub use event_queue::EventQueue;
