@@ -1,5 +1,7 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
+mod capture;
+mod decode;
 mod demo;
 mod devices;
 mod libdir;
@@ -37,6 +39,7 @@ Environment:
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
+  GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it
   GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it";
 
 #[derive(Subcommand)]
@@ -56,6 +59,37 @@ enum Task {
     /// Like ibv_devinfo(1), and why: why this interface, why this MTU, why a GID stands at its index, which ways packets
     /// may take, and what is in their way.
     Devices {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Capture packets and command records of programs on one clock, for Wireshark
+    ///
+    /// Packets between processes of this host, which no interface sees, are written as they would look on a wire; each once, by
+    /// the process that sends it, or that gets it from another host. Command records are the capture's second interface
+    /// (link type USER0); wireshark/glassnic.lua dissects them. Where something was refused, a packet comment says what.
+    Capture {
+        /// The pcapng file
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// A process that runs, and that opened a device; may be given several times
+        #[arg(long, value_name = "PID", conflicts_with = "command", required_unless_present = "command")]
+        pid: Vec<u32>,
+        /// With --pid: end after so many seconds, else with the processes
+        #[arg(long, value_name = "N", requires = "pid")]
+        seconds: Option<u64>,
+        /// A program and its arguments, which runs as with glassnic run
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Say what a frame is, byte for byte: a hexadecimal dump, or a pcap or pcapng file
+    ///
+    /// RoCEv2 packets: every header, the length of the payload, and whether the ICRC is right. Command records: opcode, QPN,
+    /// handle and the opcode's fields. And what is odd about a frame. One frame is shown in full, several with a line for
+    /// each; JSON has one object a line.
+    Decode {
+        /// The file; - is standard input
+        file: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -92,6 +126,14 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Task::Run { command } => return run::run(&command),
         Task::Devices { json } => devices::devices(json),
+        Task::Capture { output, pid, seconds, .. } if !pid.is_empty() => {
+            capture::processes(&output, &pid, seconds)
+        }
+        Task::Capture { output, command, .. } => match capture::program(&output, &command) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
+        Task::Decode { file, json } => decode::decode(&file, json),
         Task::Demo => demo::demo(),
         Task::Profiles { name } => profiles::profiles(name.as_deref()),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),

@@ -1,6 +1,6 @@
 //! `glassnic demo`: two stock programs talk, and one watches.
 
-mod narrate;
+pub(crate) mod narrate;
 mod summary;
 mod watch;
 

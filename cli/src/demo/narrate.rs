@@ -12,23 +12,23 @@ use glassnic_wire::command::{Body, CommandOpcode, CommandRecord, body};
 
 /// What a record tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// The object that it is about: `QP 0x12`.
-    pub(super) subject: String,
+    pub(crate) subject: String,
     /// What became of it: `RESET → INIT`.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// By which call or event, and with which values.
-    pub(super) how: String,
+    pub(crate) how: String,
 }
 
 impl Told {
-    pub(super) fn new(subject: impl Into<String>, what: impl Into<String>, how: impl Into<String>) -> Self {
+    pub(crate) fn new(subject: impl Into<String>, what: impl Into<String>, how: impl Into<String>) -> Self {
         Self { subject: subject.into(), what: what.into(), how: how.into() }
     }
 }
 
 /// A record in words. It comes from memory of another process: what is no value is shown as its number.
-pub(super) fn tell(record: &CommandRecord) -> Told {
+pub(crate) fn tell(record: &CommandRecord) -> Told {
     use CommandOpcode as Op;
     let qp = match record.qpn() {
         0 => "NIC".to_owned(),

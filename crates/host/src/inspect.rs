@@ -21,6 +21,12 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 pub use crate::sys::monotonic_ns;
 
+/// The environment variable that names a folder for files of packets, for processes that are to be captured from the
+/// beginning.
+pub const CAPTURE_VARIABLE: &str = crate::tap::VARIABLE;
+/// Bytes that a process writes of its packets at most.
+pub const CAPTURE_MAX: u64 = crate::tap::FILE_MAX;
+
 /// How often a context that is being written is read again before it is left out.
 const TRIES: u32 = 1000;
 
@@ -78,6 +84,25 @@ impl Folder {
         let map = MmapOptions::new().map_raw_read_only(&File::from(fd))?;
         let memory = ContextMemory::open(Arc::new(View(map)));
         Ok(memory.filter(|m| m.get(Header::Pid) != 0).map(|memory| NicView { memory }))
+    }
+
+    /// Asks the process of a segment to write its packets into the file of [`Self::tap`], until this time of
+    /// [`monotonic_ns`]; 0 ends it. The file's only reader is whoever asked.
+    ///
+    /// # Errors
+    /// System calls.
+    pub fn ask_packets(&self, name: &str, until_ns: u64) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        // Into the file, not through a mapping: a page of ours that could be written would be one that we could break.
+        rustix::io::pwrite(&fd, &until_ns.to_le_bytes(), Header::CaptureUntilNs as u64 * 8)?;
+        Ok(())
+    }
+
+    /// The file of packets of a process, as far as it has been written: a pcapng file in `folder`, or in this one.
+    #[must_use]
+    pub fn tap(&self, folder: Option<&Path>, pid: u32) -> PathBuf {
+        folder.unwrap_or(&self.path).join(crate::tap::file_name(pid))
     }
 
     /// Removes a segment; views of it stay.

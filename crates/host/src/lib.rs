@@ -15,6 +15,7 @@ mod record;
 mod runtime;
 mod segment;
 pub mod sys;
+mod tap;
 
 pub use devices::HostDevice;
 pub use event_queue::EventQueue;

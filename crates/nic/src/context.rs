@@ -76,6 +76,9 @@ pub enum Header {
     ObjectHigh = 26,
     /// First of the words that hold the command's name, zero-padded.
     Command = 34,
+    /// Until when somebody outside wants the process to write its packets for a capture: monotonic clock, nanoseconds. The
+    /// one word that an inspector writes; it lapses by itself should the inspector die.
+    CaptureUntilNs = 42,
 }
 
 /// Words of [`Header::Name`].

@@ -16,6 +16,24 @@ pub struct Field {
     pub len: usize,
 }
 
+impl Field {
+    /// The field's bytes in a record.
+    pub fn bytes<'a>(&self, record: &'a [u8; super::RECORD_LEN]) -> &'a [u8] {
+        record.get(self.offset..self.offset + self.len).unwrap_or_default()
+    }
+
+    /// The field's value in a record; `None` for an array.
+    pub fn number(&self, record: &[u8; super::RECORD_LEN]) -> Option<u64> {
+        let bytes = self.bytes(record);
+        (bytes.len() <= 8).then(|| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    /// Whether it is there for the layout only.
+    pub fn is_reserved(&self) -> bool {
+        self.name.starts_with("reserved")
+    }
+}
+
 /// The fields of some opcodes: 44 bytes, of which any are a valid value.
 pub trait Body: Copy {
     /// The opcodes that have these fields.
@@ -28,13 +46,34 @@ pub trait Body: Copy {
     fn to_body(&self) -> [u8; BODY_LEN];
 }
 
+/// A body as data: whose it is, and its fields.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BodyInfo {
+    /// The name of its struct.
+    pub name: &'static str,
+    /// As [`Body::OPCODES`].
+    pub opcodes: &'static [CommandOpcode],
+    /// As [`Body::FIELDS`].
+    pub fields: &'static [Field],
+}
+
+/// The body of an opcode; `None` for those whose 44 bytes are zero.
+pub fn info(opcode: CommandOpcode) -> Option<&'static BodyInfo> {
+    BODIES.iter().find(|body| body.opcodes.contains(&opcode))
+}
+
 macro_rules! bodies {
     ($(
         $(#[$doc:meta])*
         $name:ident for [$($opcode:ident),*] {
             $($(#[$field_doc:meta])* $field:ident: $type:ty = $offset:literal;)*
         }
-    )*) => {$(
+    )*) => {
+        /// Every body.
+        pub const BODIES: &[BodyInfo] =
+            &[$(BodyInfo { name: stringify!($name), opcodes: $name::OPCODES, fields: $name::FIELDS }),*];
+
+        $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned)]
         #[repr(C)]
@@ -67,7 +106,8 @@ macro_rules! bodies {
                 zerocopy::transmute!(*self)
             }
         }
-    )*};
+        )*
+    };
 }
 
 bodies! {
