@@ -1,8 +1,9 @@
 //! UD and UC: what differs from the reliable connection.
 
 use glassnic_events::{Cause, Check, DropReason, Event, FirstCause, QpState, WcOpcode, WcStatus, WrOpcode};
+use glassnic_wire::frame::Udp;
 use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, OpcodeInfo, Position, Service};
-use glassnic_wire::{Deth, Headers, ip};
+use glassnic_wire::{Deth, Headers, ICRC_LEN, ip, pad_for};
 
 use crate::attr::Mtu;
 use crate::device::{Device, Incoming, Payload, Recv, Tx, TxPayload};
@@ -121,7 +122,7 @@ impl Qp {
             ip::ip_from_gid(inc.dst_gid),
             inc.traffic_class,
             inc.hop_limit,
-            len as u16,
+            datagram_len(inc),
         );
         let stored = scatter(dev, self.config.pd, &receive, 0, &Payload::Bytes(&grh))
             .and_then(|()| scatter(dev, self.config.pd, &receive, GRH_LEN, &inc.payload));
@@ -173,4 +174,10 @@ impl Qp {
             self.dropped(dev, inc, reason);
         }
     }
+}
+
+/// Bytes of a packet from the UDP header to the ICRC, as its IP header counts them.
+fn datagram_len(inc: &Incoming<'_>) -> u16 {
+    let payload = inc.payload.len();
+    (Udp::LEN + inc.headers.len() + payload + usize::from(pad_for(payload)) + ICRC_LEN) as u16
 }
