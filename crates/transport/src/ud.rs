@@ -150,6 +150,10 @@ impl Qp {
         if starts {
             self.resp.drop_partial();
         } else if psn != self.resp.expected || matches!(self.resp.message, Message::None | Message::Discard) {
+            // Told once for a message, not for each of its packets.
+            if !matches!(self.resp.message, Message::Discard) {
+                self.dropped(dev, inc, DropReason::OutOfSequence);
+            }
             self.resp.drop_partial();
             self.resp.message = Message::Discard;
             return;
