@@ -84,6 +84,8 @@ pub struct Ground {
     pub grants: Vec<Grant>,
     /// Packets that one descriptor may stand for.
     pub burst: u32,
+    /// Headers of everything that was sent, oldest first.
+    pub sent: Vec<Headers>,
     outbox: VecDeque<Flight>,
 }
 
@@ -121,6 +123,7 @@ impl World for Ground {
         };
         let mut headers = tx.headers;
         headers.bth.pad = pad_for(bytes.len());
+        self.sent.push(headers);
         self.outbox.push_back(Flight {
             src_gid,
             dst_gid: tx.path.dgid,
@@ -203,7 +206,8 @@ impl Host {
         nic.add_qpn_block(number.into());
         let pd = nic.alloc_pd(0).expect("a protection domain");
         let (cq_handle, cq) = nic.create_cq(65_536, 0).expect("a completion queue");
-        let ground = Ground { bytes: vec![0; memory], grants: Vec::new(), burst: 1, outbox: VecDeque::new() };
+        let (grants, sent, outbox) = (Vec::new(), Vec::new(), VecDeque::new());
+        let ground = Ground { bytes: vec![0; memory], grants, burst: 1, sent, outbox };
         Self { nic, ground, gids: [v6, v4], pd, cq, cq_handle, heard }
     }
 
@@ -225,9 +229,17 @@ impl Host {
     /// # Panics
     /// If it is refused.
     pub fn create(&mut self, qp_type: QpType) -> Arc<QpShared> {
+        self.create_in(self.pd, qp_type)
+    }
+
+    /// The same in another protection domain.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn create_in(&mut self, pd: u32, qp_type: QpType) -> Arc<QpShared> {
         let cap =
             QpCap { max_send_wr: 32, max_recv_wr: 32, max_send_sge: 4, max_recv_sge: 4, max_inline_data: 64 };
-        let (cq, pd) = (self.cq_handle, self.pd);
+        let cq = self.cq_handle;
         let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, cap, sq_sig_all: true };
         self.nic.create_qp(&init, 0).expect("created")
     }
