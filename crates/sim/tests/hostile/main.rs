@@ -4,6 +4,7 @@
 //! Chance comes from fixed seeds. [`glassnic_sim::fabric`] panics by itself when memory is touched that no region
 //! grants.
 
+mod modify;
 mod packets;
 mod posts;
 
