@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use glassnic_events::{AttrMask, DropReason, QpState, QpType, WcOpcode, WcStatus};
 use glassnic_nic::QpShared;
-use glassnic_sim::Rng;
 use glassnic_sim::fabric::{Fabric, Grant, Host, post_send};
+use glassnic_sim::{Pair, PairConfig, Rng, Side};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr};
 use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, WrOpcode};
 use glassnic_wire::Qpn;
@@ -365,6 +365,19 @@ fn operations_of_connections_are_refused() {
         WrOpcode::SendWithInv,
     ] {
         assert!(post_send(&a.qp, &request(&b, op, 1), &[]).is_err(), "{op:?}");
+    }
+}
+
+/// The engine does not rely on the check at the post.
+#[test]
+fn operations_of_connections_fail_in_the_engine_too() {
+    for op in [WrOpcode::RdmaWrite, WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::SendWithInv] {
+        let mut pair = Pair::new(PairConfig { qp_type: QpType::Ud, ..PairConfig::default() });
+        pair.watch();
+        pair.post(Side::A, op, 3, 0, 8);
+        pair.run();
+        assert_eq!(pair.a.sends(), [(3, WcStatus::LocQpOpErr)], "{op:?}");
+        assert_eq!((pair.a.qp.state(), pair.trace.len()), (QpState::Sqe, 0), "{op:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use glassnic_nic::Nic;
 use glassnic_sim::fabric::{Flight, PROGRAM_BASE};
 use glassnic_transport::UdDest;
-use glassnic_wire::opcode::{Kind, OPCODES, Opcode, Service};
+use glassnic_wire::opcode::{Kind, OPCODES, Opcode, Position, Service};
 use glassnic_wire::{
     Aeth, AtomicAckEth, AtomicEth, Deth, Headers, Psn, Qpn, Reth, Syndrome, pad_for, parse_packet,
 };
@@ -16,8 +16,8 @@ const RECEIVE_ID: u64 = 1000;
 #[derive(Clone, Debug)]
 struct Shot {
     opcode: Opcode,
-    /// PSN, key, address, length of the operation, of the payload, packets, syndrome, all else.
-    choices: [u8; 8],
+    /// PSN, region, key, address, length of the operation, of the payload, packets, syndrome, all else.
+    choices: [u8; 9],
     words: [u32; 4],
     long: u64,
     /// The bytes of the packet are cut here, or one of them is changed.
@@ -25,19 +25,33 @@ struct Shot {
 }
 
 fn shot(service: Service) -> impl Strategy<Value = Shot> {
-    let fitting: Vec<Opcode> = OPCODES.iter().filter(|i| i.service == service).map(|i| i.opcode).collect();
+    let of = move |kind: Kind| {
+        let fitting = OPCODES.iter().filter(move |i| i.service == service && i.kind == kind);
+        fitting.map(|i| i.opcode).collect::<Vec<_>>()
+    };
+    let kinds = [
+        Kind::Send,
+        Kind::Write,
+        Kind::ReadRequest,
+        Kind::CmpSwap,
+        Kind::FetchAdd,
+        Kind::Ack,
+        Kind::ReadResponse,
+        Kind::AtomicAck,
+    ];
+    let present: Vec<_> = kinds.into_iter().map(of).filter(|opcodes| !opcodes.is_empty()).collect();
     let opcode = prop_oneof![
-        8 => prop::sample::select(fitting),
+        20 => prop::sample::select(present).prop_flat_map(prop::sample::select),
         1 => any::<u8>().prop_map(Opcode),
     ];
-    let broken = prop_oneof![4 => Just(None), 1 => any::<(u16, u8)>().prop_map(Some)];
-    (opcode, any::<[u8; 8]>(), any::<[u32; 4]>(), any::<u64>(), broken)
+    let broken = prop_oneof![9 => Just(None), 1 => any::<(u16, u8)>().prop_map(Some)];
+    (opcode, any::<[u8; 9]>(), any::<[u32; 4]>(), any::<u64>(), broken)
         .prop_map(|(opcode, choices, words, long, broken)| Shot { opcode, choices, words, long, broken })
 }
 
 impl Shot {
     fn headers(&self, nic: &mut Nic, victim: &QpShared, r: &Regions) -> (Headers, u32, usize) {
-        let [psn, key, address, operation, payload, packets, syndrome, rest] = self.choices;
+        let [psn, region, key, place, operation, payload, packets, syndrome, rest] = self.choices;
         let [w0, w1, w2, w3] = self.words;
         let attr = nic.query_qp(victim.qpn, Default::default(), 0).expect("it is there");
         let (expected, next) = (attr.rq_psn, attr.sq_psn);
@@ -51,29 +65,15 @@ impl Shot {
             let back = |n| expected.wrapping_sub(n);
             [expected, back(1), back(2), back(4), expected + 1, expected + (1 << 23), next, w0]
         };
-        let keys = [r.open.rkey, r.readable.rkey, r.landing.rkey, r.foreign.rkey, r.open.lkey, 0, u32::MAX];
-        let rkey = pick(&keys, key, w1);
-        let end = r.open.addr + REGION;
-        let addresses = [
-            r.open.addr,
-            r.open.addr + 4,
-            end - 8,
-            end - 256,
-            end - 1,
-            end,
-            r.open.addr - 8,
-            r.readable.addr,
-            r.foreign.addr,
-            r.landing.addr,
-            0,
-            u64::MAX - 7,
-            u64::MAX,
-        ];
-        let va = pick(&addresses, address, self.long);
+        let g = r.pick(r.open, region);
+        let rkey = pick(&[g.rkey, g.lkey, r.open.rkey, 0, u32::MAX], key, w1);
+        let va = address(&g, place, self.long);
         let sizes = [256, 0, 1, 8, 255, 257, 512, 1024, 5000];
         let len = pick(&sizes, payload, (w2 % 9000) as usize);
+        let first = self.opcode.info().is_some_and(|i| i.position == Position::First);
+        let whole = if first { 512 } else { len as u32 };
         let lens =
-            [len as u32, 0, 1, 8, 512, 700, REGION as u32, 1 << 31, (1 << 31) + 1, u32::MAX - 255, u32::MAX];
+            [whole, 0, 1, 8, 300, 700, REGION as u32, 1 << 31, (1 << 31) + 1, u32::MAX - 255, u32::MAX];
         let dma_len = pick(&lens, operation, w3);
         let npsn = pick(&[1, 2, 4, 0, 1 << 22, u32::MAX], packets, w2 % 30);
         let mut h = Headers::new(self.opcode, Qpn::new(victim.qpn), Psn::new(pick(&psns, psn, w0)));
@@ -99,7 +99,7 @@ impl Shot {
         let regions = stage.regions[1];
         let (headers, npsn, len) = self.headers(&mut stage.fabric.hosts[1].nic, victim, &regions);
         let [from, to] = [0, 1].map(|h| stage.fabric.hosts[h].gids[0]);
-        let stranger = self.choices[7] == 100;
+        let stranger = self.choices[8] == 100;
         let mut flight = Flight {
             src_gid: if stranger { [7; 16] } else { from },
             dst_gid: to,
@@ -209,7 +209,7 @@ struct Attack {
 
 fn attack(qp_type: QpType, service: Service) -> impl Strategy<Value = Attack> {
     let pause = prop_oneof![3 => Just(0), 1 => 0u32..100_000];
-    let shots = prop::collection::vec((shot(service), pause), 1..40);
+    let shots = prop::collection::vec((shot(service), pause), 1..16);
     let timeout = prop::sample::select(vec![0, 0, 1, 14]);
     (states(qp_type), any::<u8>(), timeout, shots).prop_map(|(state, rights, timeout, shots)| Attack {
         state,
@@ -298,9 +298,9 @@ fn the_first_choice_everywhere_is_a_right_packet() {
         let mut stage = Stage::new();
         let qp = victim(&mut stage, qp_type, QpState::Rts, REMOTE, 0);
         stage.fabric.hosts[1].poll();
-        let mut shot = Shot { opcode, choices: [0; 8], words: [0; 4], long: 0, broken: None };
+        let mut shot = Shot { opcode, choices: [0; 9], words: [0; 4], long: 0, broken: None };
         // The last packet of the first SEND is acknowledged.
-        shot.choices[0] = if expected == 0 { 2 * 73 } else { 0 };
+        shot.choices[0] = if expected == 0 { RIGHT + 1 } else { 0 };
         shot.fire(&mut stage, &qp);
         let done = stage.completions(1, qp.qpn);
         let first = done.first().map(|c| (c.wr_id, c.status));
@@ -309,14 +309,14 @@ fn the_first_choice_everywhere_is_a_right_packet() {
     let mut stage = Stage::new();
     let qp = victim(&mut stage, QpType::Rc, QpState::Rts, REMOTE, 0);
     let opcode = Opcode::RC_RDMA_WRITE_ONLY;
-    let shot = Shot { opcode, choices: [0; 8], words: [0; 4], long: 0, broken: None };
+    let shot = Shot { opcode, choices: [0; 9], words: [0; 4], long: 0, broken: None };
     shot.fire(&mut stage, &qp);
     let at = stage.regions[1].open.addr - PROGRAM_BASE;
     assert_eq!(stage.fabric.hosts[1].bytes(at, 256), [0x66; 256]);
 }
 
 proptest! {
-    #![proptest_config(config(1500, 1))]
+    #![proptest_config(config(3000, 1))]
 
     #[test]
     fn an_rc_queue_pair_survives_any_packets(attack in attack(QpType::Rc, Service::Rc)) {
@@ -325,7 +325,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(700, 2))]
+    #![proptest_config(config(1200, 2))]
 
     #[test]
     fn a_uc_queue_pair_survives_any_packets(attack in attack(QpType::Uc, Service::Uc)) {

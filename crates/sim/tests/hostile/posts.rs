@@ -13,58 +13,35 @@ const MAX_MESSAGE: u64 = 1 << 31;
 /// A scatter/gather element by choices.
 #[derive(Clone, Debug)]
 struct Piece {
-    /// Address, length, key.
-    choices: [u8; 3],
+    /// Region, address, length, key.
+    choices: [u8; 4],
     addr: u64,
     words: [u32; 2],
 }
 
 impl Piece {
     fn sge(&self, r: &Regions) -> Sge {
-        let [addr, length, lkey] = self.choices;
-        let end = r.landing.addr + REGION;
-        let addresses = [
-            r.landing.addr + self.addr % 8192,
-            end - 8,
-            end - 700,
-            end,
-            r.landing.addr - 1,
-            r.open.addr,
-            r.readable.addr,
-            r.foreign.addr,
-            0,
-            u64::MAX - 7,
-            u64::MAX,
-        ];
+        let [region, place, length, lkey] = self.choices;
+        let g = r.pick(r.landing, region);
         let max = u32::MAX;
         let lengths = [8, 0, 1, 256, 700, 1024, REGION as u32, REGION as u32 + 1, 1 << 31, max - 7, max];
-        let keys = [
-            r.landing.lkey,
-            r.open.lkey,
-            r.readable.lkey,
-            r.foreign.lkey,
-            r.landing.rkey,
-            r.open.rkey,
-            0,
-            u32::MAX,
-        ];
         Sge {
-            addr: pick(&addresses, addr, self.addr),
+            addr: address(&g, place, self.addr),
             length: pick(&lengths, length, self.words[0]),
-            lkey: pick(&keys, lkey, self.words[1]),
+            lkey: pick(&[g.lkey, g.rkey, r.landing.lkey, 0, u32::MAX], lkey, self.words[1]),
         }
     }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { opcode: WrOpcode, flags: u32, inline: bool, choices: [u8; 5], far: u64, pieces: Vec<Piece> },
+    Send { opcode: WrOpcode, flags: u32, inline: bool, choices: [u8; 6], far: u64, pieces: Vec<Piece> },
     Receive(Vec<Piece>),
     Run(u32),
 }
 
 fn pieces() -> impl Strategy<Value = Vec<Piece>> {
-    let piece = (any::<[u8; 3]>(), any::<u64>(), any::<[u32; 2]>())
+    let piece = (any::<[u8; 4]>(), any::<u64>(), any::<[u32; 2]>())
         .prop_map(|(choices, addr, words)| Piece { choices, addr, words });
     prop_oneof![
         6 => prop::collection::vec(piece.clone(), 0..=3),
@@ -75,7 +52,7 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
 fn step(qp_type: QpType) -> impl Strategy<Value = Step> {
     let fitting: Vec<_> = WrOpcode::ALL.iter().copied().filter(|op| has(qp_type, *op)).collect();
     let opcode = prop_oneof![6 => prop::sample::select(fitting), 1 => prop::sample::select(WrOpcode::ALL)];
-    let send = (opcode, any::<u32>(), 0..6, any::<[u8; 5]>(), any::<u64>(), pieces());
+    let send = (opcode, any::<u32>(), 0..6, any::<[u8; 6]>(), any::<u64>(), pieces());
     prop_oneof![
         6 => send.prop_map(|(opcode, flags, inline, choices, far, pieces)| {
             Step::Send { opcode, flags, inline: inline == 0, choices, far, pieces }
@@ -103,16 +80,13 @@ fn request(
     peer: u32,
     opcode: WrOpcode,
     flags: u32,
-    choices: [u8; 5],
+    choices: [u8; 6],
     far: u64,
 ) -> SendRequest {
     let r = &stage.regions[0];
-    let [addr, key, gid, number, q] = choices;
-    let end = r.open.addr + REGION;
-    let far_ends =
-        [r.open.addr, r.open.addr + 4, end - 8, end - 1, end, r.readable.addr, r.foreign.addr, 0, u64::MAX];
-    let keys = [r.open.rkey, r.readable.rkey, r.landing.rkey, r.foreign.rkey, r.open.lkey, 0, u32::MAX];
-    let rkey = pick(&keys, key, far as u32);
+    let [region, place, key, gid, number, q] = choices;
+    let g = r.pick(r.open, region);
+    let rkey = pick(&[g.rkey, g.lkey, r.open.rkey, 0, u32::MAX], key, far as u32);
     let gids = stage.fabric.hosts[0].gids;
     let dgid = pick(&[gids[0], gids[1], [0; 16], [0xff; 16]], gid, [far as u8; 16]);
     let numbers = [peer, PEER, stage.bystanders[0].0.qpn, 0, 1, 0xff_ffff];
@@ -120,7 +94,7 @@ fn request(
         opcode,
         flags: SendFlags::from_bits_retain(flags),
         imm: rkey,
-        remote_addr: pick(&far_ends, addr, far),
+        remote_addr: address(&g, place, far),
         rkey,
         compare_add: far,
         swap: far,
