@@ -315,6 +315,28 @@ fn the_first_choice_everywhere_is_a_right_packet() {
     assert_eq!(stage.fabric.hosts[1].bytes(at, 256), [0x66; 256]);
 }
 
+/// Chance seldom makes these two.
+#[test]
+fn an_answer_to_nothing_is_ignored_and_a_short_one_is_a_bad_one() {
+    for (opcode, psn, payload, expected) in [
+        (Opcode::RC_ACKNOWLEDGE, 6, 0, &[][..]),
+        (
+            Opcode::RC_RDMA_READ_RESPONSE_FIRST,
+            2,
+            RIGHT + 3,
+            &[(0, WcStatus::Success), (1, WcStatus::BadRespErr), (2, WcStatus::WrFlushErr)],
+        ),
+    ] {
+        let mut stage = Stage::new();
+        let qp = victim(&mut stage, QpType::Rc, QpState::Rts, REMOTE, 0);
+        let choices = [RIGHT + psn, 0, 0, 0, 0, payload, 0, 0, 0];
+        Shot { opcode, choices, words: [0; 4], long: 0, broken: None }.fire(&mut stage, &qp);
+        let done = stage.completions(1, qp.qpn);
+        let sends: Vec<_> = done.iter().map(|c| (c.wr_id, c.status)).take(3).collect();
+        assert_eq!(sends, expected, "{opcode:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(config(3000, 1))]
 
