@@ -130,6 +130,17 @@ impl Endpoint {
         let at = self.world.memory.base() + offset;
         self.world.memory.get_mut(at, len)
     }
+
+    /// Eight bytes of its memory, as the number that its host sees in them.
+    #[must_use]
+    pub fn word(&self, offset: u64) -> u64 {
+        u64::from_ne_bytes(self.bytes(offset, 8).try_into().expect("eight bytes"))
+    }
+
+    /// Sets eight bytes of its memory.
+    pub fn set_word(&mut self, offset: u64, value: u64) {
+        self.bytes_mut(offset, 8).copy_from_slice(&value.to_ne_bytes());
+    }
 }
 
 /// A signalled request on `region` of the peer, `offset` bytes from its start.

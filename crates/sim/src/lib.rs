@@ -4,11 +4,14 @@
 //! jumps from one event to the next; all chance comes from the seed in [`PairConfig`], so a run that fails,
 //! fails again.
 //!
+//! [`fabric::Fabric`] is whole NICs, with their commands and tables, on a good network.
+//!
 //! The devices around the queue pairs ([`World`]) judge while they serve: memory that no region grants is never
 //! written, or the run panics.
 #![forbid(unsafe_code)]
 
 mod endpoint;
+pub mod fabric;
 mod memory;
 mod network;
 mod pair;

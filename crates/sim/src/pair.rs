@@ -2,7 +2,9 @@
 
 use glassnic_events::{AttrMask, DropReason, Event, QpState, QpType};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr};
-use glassnic_transport::{Incoming, Payload, Progress, Qp, QpConfig, RecvQueue, SendQueue, WrOpcode};
+use glassnic_transport::{
+    Incoming, Payload, Progress, Qp, QpConfig, RecvQueue, SendQueue, SendRequest, UdDest, WrOpcode,
+};
 use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Decoded, Headers, Qpn};
 
@@ -174,15 +176,22 @@ impl Pair {
         }
     }
 
+    /// A signalled request of `side` on the peer's memory from `offset` on; for a datagram, to the peer.
+    pub fn request(&mut self, side: Side, op: WrOpcode, wr_id: u64, offset: u64) -> SendRequest {
+        let peer = self.end(side.other());
+        let ud = UdDest { av: path_to(side.other()), qpn: peer.qp.qpn(), qkey: peer.qp.attr().qkey };
+        SendRequest { ud, ..signalled(op, wr_id, &peer.all(), offset) }
+    }
+
     /// `side` posts a signalled request of `len` bytes, whose local and remote memory both begin at `offset`.
     ///
     /// # Panics
     /// If the send queue is full.
     pub fn post(&mut self, side: Side, op: WrOpcode, wr_id: u64, offset: u64, len: u32) {
-        let peer = self.end(side.other()).all();
+        let req = self.request(side, op, wr_id, offset);
         let end = self.end(side);
         let sge = end.sge(offset, len);
-        end.post(&signalled(op, wr_id, &peer, offset), &[sge]).expect("room in the send queue");
+        end.post(&req, &[sge]).expect("room in the send queue");
     }
 
     /// `side` posts a receive of `len` bytes at `offset`.

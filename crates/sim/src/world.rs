@@ -34,6 +34,8 @@ pub struct World {
     pub burst: u32,
     /// Descriptors that the link takes before it has to be emptied; 0 shuts it.
     pub link_room: usize,
+    /// The program has unmapped its memory under its regions: nothing can be stored.
+    pub unmapped: bool,
     /// Atomic operations carried out.
     pub atomics_run: u64,
     pub(crate) outbox: VecDeque<Packet>,
@@ -52,6 +54,7 @@ impl World {
             asyncs: Vec::new(),
             burst,
             link_room: 64,
+            unmapped: false,
             atomics_run: 0,
             outbox: VecDeque::new(),
         }
@@ -135,6 +138,9 @@ impl Device for World {
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {
         let to = host_to_program(to);
         self.must_be_granted(to, len as u64);
+        if self.unmapped {
+            return Err(KeyFault::Unmapped);
+        }
         match payload {
             Payload::Bytes(bytes) => {
                 self.memory.get_mut(to, len).copy_from_slice(&bytes[offset..offset + len]);

@@ -1,7 +1,7 @@
 //! Every operation of RC, at every awkward size, over a good network and a bad one.
 
 use glassnic_events::{QpState, QpType, WcOpcode, WcStatus};
-use glassnic_sim::{Faults, Pair, PairConfig, Rng, signalled};
+use glassnic_sim::{Faults, Pair, PairConfig, Rng, Side, signalled};
 use glassnic_transport::attr::{AccessFlags, Mtu};
 use glassnic_transport::{WcFlags, WrOpcode};
 
@@ -151,6 +151,7 @@ fn hundred_megabytes(op: WrOpcode, mtu: Mtu, burst: u32) {
         let cuts = cuts(ROUND, &mut rng);
         for (i, &(at, len)) in cuts.iter().enumerate() {
             let victim = pair.b.register(0, 8, AccessFlags::REMOTE_WRITE);
+            assert!(victim.alive);
             let mut req = signalled(op, i as u64, &pair.b.all(), u64::from(at));
             req.imm = if op == WrOpcode::SendWithInv { victim.rkey } else { at };
             if consumes_receive(op) {
@@ -167,9 +168,14 @@ fn hundred_megabytes(op: WrOpcode, mtu: Mtu, burst: u32) {
             if consumes_receive(op) {
                 let r = pair.b.poll_recv().expect("a receive completes");
                 assert_eq!((r.wr_id, r.status, r.byte_len), (i as u64, WcStatus::Success, len));
-                if r.flags.contains(WcFlags::WITH_IMM) {
-                    assert_eq!(r.imm, at);
-                }
+                let victim = pair.b.world.regions[i + 1];
+                let (flags, imm) = match op {
+                    WrOpcode::SendWithImm | WrOpcode::RdmaWriteWithImm => (WcFlags::WITH_IMM, at),
+                    WrOpcode::SendWithInv => (WcFlags::WITH_INV, victim.rkey),
+                    _ => (WcFlags::empty(), 0),
+                };
+                assert_eq!((r.flags, r.imm), (flags, imm), "{op:?}: {i}");
+                assert_eq!(victim.alive, op != WrOpcode::SendWithInv, "{op:?}: {i}");
             }
         }
         let sink = if read { &pair.a } else { &pair.b };
@@ -200,6 +206,33 @@ hundred_megabytes! {
     read_100_mb: RdmaRead, M4096, 1;
     read_100_mb_small_mtu: RdmaRead, M1024, 1;
     read_100_mb_in_bursts: RdmaRead, M4096, MANY;
+}
+
+#[test]
+fn a_key_that_the_peer_invalidated_opens_nothing_any_more() {
+    let mut pair = Pair::new(PairConfig { faults: Faults::BAD, ..PairConfig::default() });
+    let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
+    let (victim, bystander) = (pair.b.register(64, 8, access), pair.b.register(128, 8, access));
+    pair.a.bytes_mut(0, 8).fill(0x5a);
+    let write = |pair: &mut Pair, wr_id, region| {
+        let sge = pair.a.sge(0, 8);
+        pair.a.post(&signalled(WrOpcode::RdmaWrite, wr_id, region, 0), &[sge]).expect("room");
+        pair.run();
+        pair.a.sends()
+    };
+    assert_eq!(write(&mut pair, 1, &victim), [(1, WcStatus::Success)]);
+    pair.b.bytes_mut(0, 256).fill(0);
+    pair.post_recv(Side::B, 7, 0, 8);
+    let mut req = signalled(WrOpcode::SendWithInv, 2, &victim, 0);
+    req.imm = victim.rkey;
+    pair.a.post(&req, &[]).expect("room");
+    pair.run();
+    assert_eq!(pair.a.sends(), [(2, WcStatus::Success)]);
+    assert_eq!(pair.b.receives(), [(7, WcStatus::Success)]);
+    assert_eq!(write(&mut pair, 3, &bystander), [(3, WcStatus::Success)], "another key");
+    assert_eq!(write(&mut pair, 4, &victim), [(4, WcStatus::RemAccessErr)]);
+    assert_eq!(pair.b.bytes(64, 8), [0; 8]);
+    assert_eq!(pair.b.bytes(128, 8), [0x5a; 8]);
 }
 
 /// Atomics move 8 bytes each: not megabytes but 100,000 of them, each exactly once although its answer may be lost.

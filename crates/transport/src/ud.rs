@@ -1,11 +1,12 @@
 //! UD and UC: what differs from the reliable connection.
 
 use glassnic_events::{Cause, Check, DropReason, Event, FirstCause, QpState, WcOpcode, WcStatus, WrOpcode};
+use glassnic_wire::frame::Udp;
 use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, OpcodeInfo, Position, Service};
-use glassnic_wire::{Deth, Headers, ip};
+use glassnic_wire::{Deth, Headers, ICRC_LEN, ip, pad_for};
 
 use crate::attr::Mtu;
-use crate::device::{Device, Incoming, Payload, Recv, Tx, TxPayload};
+use crate::device::{Device, Incoming, KeyFault, Payload, Recv, Tx, TxPayload};
 use crate::qp::{Progress, Qp};
 use crate::queue::SendQueue;
 use crate::requester::{Stop, gather};
@@ -121,19 +122,12 @@ impl Qp {
             ip::ip_from_gid(inc.dst_gid),
             inc.traffic_class,
             inc.hop_limit,
-            len as u16,
+            datagram_len(inc),
         );
         let stored = scatter(dev, self.config.pd, &receive, 0, &Payload::Bytes(&grh))
             .and_then(|()| scatter(dev, self.config.pd, &receive, GRH_LEN, &inc.payload));
-        if let Err(f) = stored {
-            dev.complete_recv(self.recv_failure(receive.wr_id, WcStatus::LocProtErr));
-            let first = FirstCause {
-                wr_id: Some(receive.wr_id),
-                psn: Some(inc.headers.bth.psn.value()),
-                status: WcStatus::LocProtErr,
-                check: f.local_check(),
-            };
-            self.fail(dev, Cause::ResponderError, first);
+        if let Err(fault) = stored {
+            self.fail_receive(dev, inc, receive.wr_id, fault);
             return Ok(());
         }
         let mut c = self.received(&receive, WcOpcode::Recv, GRH_LEN + len, inc);
@@ -156,6 +150,10 @@ impl Qp {
         if starts {
             self.resp.drop_partial();
         } else if psn != self.resp.expected || matches!(self.resp.message, Message::None | Message::Discard) {
+            // Told once for a message, not for each of its packets.
+            if !matches!(self.resp.message, Message::Discard) {
+                self.dropped(dev, inc, DropReason::OutOfSequence);
+            }
             self.resp.drop_partial();
             self.resp.message = Message::Discard;
             return;
@@ -163,6 +161,11 @@ impl Qp {
         self.resp.expected = psn;
         let npsn = inc.npsn;
         if let Err(fault) = self.check_and_execute(dev, inc, info) {
+            if let Fault::Local(key) = fault
+                && let Some(receive) = self.resp.take_current_receive()
+            {
+                return self.fail_receive(dev, inc, receive.wr_id, key);
+            }
             let reason = match fault {
                 Fault::NotReady => DropReason::NoReceive,
                 _ => DropReason::ReceiveError,
@@ -173,4 +176,20 @@ impl Qp {
             self.dropped(dev, inc, reason);
         }
     }
+
+    /// A receive that cannot be written is the program's own fault: it completes in error and ends the queue pair,
+    /// on an unreliable service too (class A of IBA 9.9.3). The peer hears nothing.
+    fn fail_receive<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>, wr_id: u64, fault: KeyFault) {
+        let status = WcStatus::LocProtErr;
+        dev.complete_recv(self.recv_failure(wr_id, status));
+        let psn = Some(inc.headers.bth.psn.value());
+        let first = FirstCause { wr_id: Some(wr_id), psn, status, check: fault.local_check() };
+        self.fail(dev, Cause::ResponderError, first);
+    }
+}
+
+/// Bytes of a packet from the UDP header to the ICRC, as its IP header counts them.
+fn datagram_len(inc: &Incoming<'_>) -> u16 {
+    let payload = inc.payload.len();
+    (Udp::LEN + inc.headers.len() + payload + usize::from(pad_for(payload)) + ICRC_LEN) as u16
 }

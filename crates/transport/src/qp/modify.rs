@@ -38,6 +38,8 @@ impl Qp {
         }
         if to == QpState::Sqd && from != QpState::Sqd {
             self.drained = false;
+            // Asked for with each move, as mlx4 takes it: an earlier move's wish is no wish of this one.
+            self.attr.en_sqd_async_notify &= mask.contains(AttrMask::EN_SQD_ASYNC_NOTIFY);
         }
         if to == QpState::Rts && from == QpState::Sqe {
             self.first_cause = None;

@@ -46,7 +46,7 @@ pub(crate) struct Requester {
     pub una: Psn,
     /// One after the newest PSN that was ever sent.
     pub sent_end: Psn,
-    /// One after the newest element that has its PSNs.
+    /// One after the newest element that has its PSNs: it has begun, a packet of it was sent.
     pub assigned: u32,
     pub cursor: Cursor,
     /// READs and atomics sent and not answered, before the cursor.

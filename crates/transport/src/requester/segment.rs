@@ -49,6 +49,9 @@ impl Qp {
                 Step::Send => {}
             }
             *budget -= 1;
+            if self.req.cursor.wqe == self.req.assigned {
+                self.assign(sq);
+            }
             let wqe = *sq.wqe(self.req.cursor.wqe);
             let sent = match wqe.req.opcode {
                 WrOpcode::RdmaRead => self.send_read(dev, &wqe),
@@ -73,23 +76,15 @@ impl Qp {
         if index == sq.tail() || self.req.stop.is_some_and(|s| s.wqe == index) {
             return Step::Wait;
         }
+        // An element begins with its first packet; until that may leave, it only waits.
         let fresh = index == self.req.assigned;
-        if fresh {
-            // SQD finishes what it began and begins nothing (IBA 10.3.1.5).
-            if self.state() == QpState::Sqd {
-                return Step::Wait;
-            }
-            if let Err((status, check)) = self.begin(dev, sq, index) {
-                self.stop_at_cursor(status, check);
-                return Step::Wait;
-            }
-        }
-        let wqe = sq.wqe(index);
-        let starts = self.req.cursor.psn == wqe.first_psn;
-        if starts && wqe.req.flags.contains(SendFlags::FENCE) && self.req.reads_out > 0 {
+        // SQD finishes what it began and begins nothing (IBA 10.3.1.5).
+        if fresh && self.state() == QpState::Sqd {
             return Step::Wait;
         }
-        if wqe.req.opcode.is_read_or_atomic() && self.req.reads_out >= u32::from(self.attr.max_rd_atomic) {
+        let wqe = sq.wqe(index);
+        let starts = fresh || self.req.cursor.psn == wqe.first_psn;
+        if self.must_wait_for_answers(wqe, starts) {
             return Step::Wait;
         }
         let in_flight = self.req.cursor.psn.diff(self.req.una).unsigned_abs();
@@ -97,10 +92,15 @@ impl Qp {
         if in_flight >= window(burst) {
             return Step::Wait;
         }
+        if fresh && let Err((status, check)) = self.examine(dev, sq, index) {
+            self.stop_at_cursor(status, check);
+            return Step::Wait;
+        }
         let bytes = if wqe.req.opcode.is_read_or_atomic() {
             0
         } else {
-            let sent = self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs() * self.mtu();
+            let sent =
+                if fresh { 0 } else { self.req.cursor.psn.diff(wqe.first_psn).unsigned_abs() * self.mtu() };
             (wqe.length - sent).min(burst.saturating_mul(self.mtu())) as usize
         };
         if !dev.room(&self.attr.ah, self.dest(), self.service(), bytes) {
@@ -109,37 +109,48 @@ impl Qp {
         Step::Send
     }
 
-    /// First sight of an element: checks it as a whole and gives it its PSNs.
-    fn begin<D: Device>(
+    /// A fence waits for every READ and atomic before it, and no more of these are out than `max_rd_atomic`.
+    fn must_wait_for_answers(&self, wqe: &SendWqe, starts: bool) -> bool {
+        let out = self.req.reads_out;
+        let fenced = starts && wqe.req.flags.contains(SendFlags::FENCE);
+        let full = wqe.req.opcode.is_read_or_atomic() && out >= u32::from(self.attr.max_rd_atomic);
+        // Where none may be out at all, nothing is to be waited for: `can_carry_out` refuses.
+        out > 0 && (fenced || full)
+    }
+
+    /// Checks an element as a whole, before it gets its PSNs.
+    fn examine<D: Device>(
         &mut self,
         dev: &mut D,
-        sq: &mut SendQueue,
+        sq: &SendQueue,
         index: u32,
     ) -> Result<(), (WcStatus, Check)> {
+        let wqe = sq.wqe(index);
         if !self.req.posted_once {
             self.req.posted_once = true;
-            let opcode = Some(sq.wqe(index).req.opcode);
+            let opcode = Some(wqe.req.opcode);
             dev.event(Event::FirstPost { qpn: self.config.qpn.value(), send: true, opcode });
         }
-        let wqe = *sq.wqe(index);
-        if !self.can_carry_out(&wqe) {
+        if !self.can_carry_out(wqe) {
             return Err((WcStatus::LocQpOpErr, Check::BadOperation));
         }
         if wqe.req.opcode.is_atomic() && wqe.length != 8 {
             return Err((WcStatus::LocLenErr, Check::MessageTooLong));
         }
-        self.check_sges(dev, sq, index, &wqe).map_err(|f| (WcStatus::LocProtErr, f.local_check()))?;
-        let npsn = if wqe.req.opcode.is_atomic() { 1 } else { wqe.length.div_ceil(self.mtu()).max(1) };
-        let first = self.req.next_psn;
+        self.check_sges(dev, sq, index, wqe).map_err(|f| (WcStatus::LocProtErr, f.local_check()))
+    }
+
+    /// Gives the element at the cursor its PSNs: now it has begun.
+    fn assign(&mut self, sq: &mut SendQueue) {
+        let (index, first, mtu) = (self.req.cursor.wqe, self.req.next_psn, self.mtu());
         let w = sq.wqe_mut(index);
         w.first_psn = first;
-        w.npsn = npsn;
+        w.npsn = if w.req.opcode.is_atomic() { 1 } else { w.length.div_ceil(mtu).max(1) };
         w.response_psn = first;
         w.done = false;
-        self.req.next_psn = first + npsn;
+        self.req.next_psn = end_psn(w);
         self.req.cursor.psn = first;
         self.req.assigned = index.wrapping_add(1);
-        Ok(())
     }
 
     /// The service has the operation (IBA table 35), and the QP may have it outstanding.

@@ -95,7 +95,10 @@ impl Qp {
         if len > 0
             && let Err(fault) = dev.store(to, &inc.payload, 0, len as usize)
         {
-            self.resp.spare = receive;
+            // Without a receive of its own, the one that an unfinished message of UC left stays.
+            if receive.is_some() {
+                self.resp.spare = receive;
+            }
             return Err(Fault::Access(fault));
         }
         self.resp.message = if ends {
