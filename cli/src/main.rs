@@ -1,17 +1,20 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
+mod catalogue;
 mod demo;
 mod devices;
 mod libdir;
 mod man;
 mod run;
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use glassnic_explain::Lang;
 
 /// A command that was used wrongly or could not do its work ends with this status, as is usual
 /// (grep(1), getopt(1)).
@@ -33,6 +36,7 @@ Environment:
   GLASSNIC_DEVICES  devices and their interfaces, as in glass0=eth0,glass1=lo
   GLASSNIC_LINK     udp or shm: the only way packets may take
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
+  GLASSNIC_LANG     en or zh: the language of explanations; default: that of the locale
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
   GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it";
@@ -66,6 +70,12 @@ enum Task {
     Demo,
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
+    /// Write the catalogue of explanations into a folder, a page a language
+    #[command(hide = true)]
+    Catalogue {
+        /// The folder
+        folder: PathBuf,
+    },
     /// Write the man pages into a folder
     #[command(hide = true)]
     Man {
@@ -84,12 +94,20 @@ fn main() -> ExitCode {
         Task::Devices { json } => devices::devices(json),
         Task::Demo => demo::demo(),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
+        Task::Catalogue { folder } => catalogue::write(&folder),
         Task::Man { folder } => man::write(&folder),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => fail(&why, EXIT_USAGE),
     }
+}
+
+/// The language of explanations: `GLASSNIC_LANG`, else that of the locale.
+fn lang() -> Lang {
+    let value = |name| env::var(name).ok();
+    let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].map(value);
+    Lang::choose(value("GLASSNIC_LANG").as_deref(), locale.iter().map(Option::as_deref))
 }
 
 /// Help and version as clap prints them; an error of use in one line.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use glassnic_events::{AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule};
+use glassnic_events::{AttrMask, Call, Field, ObjectKind, QpState, QpType, Refusal, Rule};
 use glassnic_transport::attr::{QpAttr, QpCap};
 use glassnic_transport::state::check_modify;
 use glassnic_transport::{Qp, QpConfig};
@@ -127,19 +127,14 @@ impl Nic {
         let l = &self.limits;
         let c = &init.cap;
         let caps = [
-            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr, Limit::MaxQpWr),
-            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr, Limit::MaxQpWr),
-            (Field::MaxSendSge, c.max_send_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxInlineData, c.max_inline_data, l.max_inline, Limit::MaxInlineData),
+            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr),
+            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr),
+            (Field::MaxSendSge, c.max_send_sge, l.max_sge),
+            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge),
+            (Field::MaxInlineData, c.max_inline_data, l.max_inline),
         ];
-        if let Some((what, offered, limit, limit_name)) = caps.into_iter().find(|(_, o, l, _)| o > l) {
-            return Err(Rule::ExceedsLimit {
-                what,
-                offered: offered.into(),
-                limit: limit.into(),
-                limit_name,
-            });
+        if let Some((what, offered, limit)) = caps.into_iter().find(|(_, offered, limit)| offered > limit) {
+            return Err(Rule::CapAboveLimit { what, offered, limit, qp_type: init.qp_type });
         }
         let held = self.qps.len() - self.free_slots.len();
         if held >= l.max_qp as usize {
