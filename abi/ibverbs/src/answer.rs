@@ -2,8 +2,9 @@
 
 use core::ffi::c_int;
 use core::ptr;
-use glassnic_explain::{Lang, explain_in};
-use glassnic_verbs::events::{self, Call, Refusal, Rule};
+use glassnic_explain::{Lang, explain_failure_in, explain_in};
+use glassnic_verbs::Context;
+use glassnic_verbs::events::{self, Call, Check, Refusal, Rule};
 use std::sync::OnceLock;
 
 /// An error number of `errno.h`.
@@ -46,6 +47,19 @@ pub(crate) fn refused(refusal: &Refusal) -> Errno {
         eprintln!("glassnic: {} [{errno}]", explain_in(lang(), refusal));
     }
     Errno(errno.0)
+}
+
+/// Tells, once for each QP, why it failed, if the environment asks for it. A completion with an error was taken: what its
+/// status says is seldom the cause.
+#[cold]
+pub(crate) fn failed(context: &Context, qpn: u32) {
+    if !explains() {
+        return;
+    }
+    // A program that moves a QP to ERR itself knows why.
+    if let Some(failure) = context.take_failure(qpn).filter(|f| f.cause.check != Check::ModifiedToErr) {
+        eprintln!("glassnic: {}", explain_failure_in(lang(), &failure));
+    }
 }
 
 /// As [`refused`], for a rule that a call broke and that is not about a queue pair.

@@ -31,7 +31,7 @@ use core::fmt;
 
 pub use catalogue::catalogue;
 
-use glassnic_events::{AttrMask, Call, FirstCause, QpState, Refusal};
+use glassnic_events::{AttrMask, Call, Check, Failure, FirstCause, KeyAccess, QpState, Refusal};
 
 /// A language that explanations are written in. Each has one module of sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,6 +53,14 @@ impl Lang {
         match self {
             Self::En => "en",
             Self::Zh => "zh",
+        }
+    }
+
+    /// Between two parts of an explanation.
+    const fn semicolon(self) -> &'static str {
+        match self {
+            Self::En => "; ",
+            Self::Zh => "；",
         }
     }
 
@@ -85,10 +93,11 @@ pub struct Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (colon, semicolon) = match self.lang {
-            Lang::En => (": ", "; "),
-            Lang::Zh => ("：", "；"),
+        let colon = match self.lang {
+            Lang::En => ": ",
+            Lang::Zh => "：",
         };
+        let semicolon = self.lang.semicolon();
         write!(f, "{}{colon}{}{semicolon}{}", self.subject, self.what, self.remedy)?;
         self.after.iter().try_for_each(|after| write!(f, "{semicolon}{after}"))
     }
@@ -129,6 +138,58 @@ pub fn explain_first_cause_in(lang: Lang, qpn: u32, cause: &FirstCause) -> Expla
     };
     let subject = format!("QP {qpn:#x}");
     Explanation { subject, what: said.what, remedy: said.remedy, after: None, lang }
+}
+
+/// Explains how a queue pair came into error, with the values around it.
+pub fn explain_failure_in(lang: Lang, failure: &Failure) -> Explanation {
+    let Failure { qpn, state, cause, path, access } = failure;
+    let mut said = explain_first_cause_in(lang, *qpn, cause);
+    let path = path.filter(|_| concerns_path(cause.check));
+    let access = access.filter(|access| access.check == cause.check);
+    let (path, access) = match lang {
+        Lang::En => {
+            (path.map(|p| english::check::path(cause.check, &p)), access.map(|a| english::check::access(&a)))
+        }
+        Lang::Zh => {
+            (path.map(|p| chinese::check::path(cause.check, &p)), access.map(|a| chinese::check::access(&a)))
+        }
+    };
+    for more in [access, path].into_iter().flatten() {
+        said.what.push_str(lang.semicolon());
+        said.what.push_str(&more);
+    }
+    said.after = Some(match lang {
+        Lang::En => format!("the QP is in {state}"),
+        Lang::Zh => format!("QP 处于 {state}"),
+    });
+    said
+}
+
+/// Checks that fail at the peer or on the way to it.
+fn concerns_path(check: Check) -> bool {
+    use Check as C;
+    matches!(
+        check,
+        C::RetryExhausted
+            | C::RnrExhausted
+            | C::NakInvalidRequest
+            | C::NakRemoteAccess
+            | C::NakRemoteOperational
+            | C::BadResponse
+            | C::NoPath
+            | C::PeerGone
+    )
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.2} ms", ns as f64 / 1e6)
+}
+
+/// By how many bytes an access reaches past the end of its region; `None` if it begins before it.
+fn overrun(access: &KeyAccess) -> Option<u64> {
+    let region = access.region?;
+    let end = access.addr.checked_sub(region.start)?.checked_add(access.len)?;
+    end.checked_sub(region.len).filter(|over| *over > 0)
 }
 
 fn stays(lang: Lang, state: QpState) -> String {

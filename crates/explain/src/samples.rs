@@ -191,6 +191,7 @@ fn status(check: Check) -> WcStatus {
         | C::MwOtherQp
         | C::MwUnbound
         | C::NakRemoteAccess => WcStatus::RemAccessErr,
+        C::RkeyInvalidated => WcStatus::RemAccessErr,
         C::AtomicUnaligned
         | C::InvalidateRefused
         | C::NoReceive

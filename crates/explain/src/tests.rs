@@ -1,11 +1,14 @@
 //! Every rule and every check, as a reader sees it.
 
 use glassnic_events::{
-    AttrMask, Call, Check, FirstCause, QpState, QpType, Refusal, Rule, Transition, WcStatus,
+    AttrMask, Call, Check, Failure, FirstCause, Gid, KeyAccess, PathAttrs, QpState, QpType, Refusal, Region,
+    Rule, Transition, WcStatus,
 };
 
-use crate::samples::{causes, refusals};
-use crate::{Lang, catalogue, explain, explain_first_cause, explain_first_cause_in, explain_in};
+use crate::samples::{cause, causes, refusals};
+use crate::{
+    Lang, catalogue, explain, explain_failure_in, explain_first_cause, explain_first_cause_in, explain_in,
+};
 
 #[test]
 fn every_rule_has_a_sample() {
@@ -127,4 +130,55 @@ fn the_catalogue_is_up_to_date() {
     for (lang, page) in Lang::ALL.iter().zip(pages) {
         assert!(catalogue(*lang) == page, "docs/explain/{}.md is not up to date", lang.code());
     }
+}
+
+fn failures() -> Vec<Failure> {
+    let path = PathAttrs {
+        dgid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 7]),
+        sgid_index: 1,
+        path_mtu: 1024,
+        dest_qp_num: 0x4321,
+        timeout: 14,
+        ack_timeout_ns: Some(4096 << 14),
+        retry_cnt: 7,
+        rnr_retry: 0,
+    };
+    let region = Region { start: 0x7000, len: 4096, access: 1, pd: 2, other_key: false };
+    let of = |check, region| {
+        let access = KeyAccess { check, key: 0x1234, addr: 0x7f80, len: 256, pd: 1, region };
+        Failure {
+            qpn: 0x12,
+            state: QpState::Err,
+            cause: cause(check),
+            path: Some(path),
+            // Checks of keys have the low numbers.
+            access: Some(access).filter(|_| check < Check::ReceiveTooSmall),
+        }
+    };
+    let waits = PathAttrs { timeout: 0, ack_timeout_ns: None, ..path };
+    vec![
+        of(Check::RetryExhausted, None),
+        Failure { path: Some(waits), ..of(Check::RetryExhausted, None) },
+        of(Check::RnrExhausted, None),
+        of(Check::NakRemoteAccess, None),
+        of(Check::RkeyBounds, Some(region)),
+        of(Check::RkeyAccess, Some(region)),
+        of(Check::LkeyPd, Some(region)),
+        of(Check::LkeyUnknown, None),
+        of(Check::RkeyUnknown, Some(Region { other_key: true, ..region })),
+        Failure { path: None, access: None, ..of(Check::RkeyBounds, None) },
+    ]
+}
+
+#[test]
+fn failures_with_their_values() {
+    let lines = |lang| failures().iter().map(|f| explain_failure_in(lang, f).to_string()).collect::<Vec<_>>();
+    insta::assert_snapshot!([lines(Lang::En), lines(Lang::Zh)].concat().join("\n"));
+}
+
+#[test]
+fn an_access_of_another_check_is_not_told() {
+    let mut failure = failures()[4];
+    failure.cause.check = Check::RkeyPd;
+    assert!(!explain_failure_in(Lang::En, &failure).what.contains("bytes at"));
 }

@@ -17,6 +17,7 @@ pub mod doorbell;
 pub mod driver;
 mod engine;
 mod env;
+mod failure;
 pub mod fields;
 pub mod key;
 mod ledger;

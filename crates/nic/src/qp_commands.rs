@@ -1,5 +1,6 @@
 //! The four operations on a QP: create, modify, query, destroy.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use glassnic_events::{AttrMask, Call, Field, ObjectKind, QpState, QpType, Refusal, Rule};
@@ -338,6 +339,7 @@ impl Nic {
             recv_report: &entry.recv,
             counters: &mut entry.counters,
             now,
+            turned_down: Cell::new(None),
             overrun: false,
         };
         let mut sq = shared.lock_sq();
@@ -345,6 +347,9 @@ impl Nic {
         if env.overrun && entry.qp.state() != QpState::Err {
             let attr = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
             entry.qp.modify(&mut env, &mut sq, AttrMask::STATE, &attr);
+        }
+        if let Some(access) = env.turned_down.take() {
+            env.counters.turned_down = Some(access);
         }
         drop(sq);
         let state = entry.qp.state();

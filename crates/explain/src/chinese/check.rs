@@ -1,8 +1,8 @@
 //! A sentence for each check that can be the first cause of a queue pair's error.
 
-use glassnic_events::{Check, FirstCause};
+use glassnic_events::{Check, FirstCause, KeyAccess, PathAttrs};
 
-use crate::Said;
+use crate::{Said, milliseconds, overrun};
 
 /// What failed, which request it was, and what to do about it.
 pub(crate) fn say(cause: &FirstCause) -> Said {
@@ -11,6 +11,46 @@ pub(crate) fn say(cause: &FirstCause) -> Said {
     let place = psn.map_or_else(String::new, |psn| format!("，PSN {psn:#x}"));
     let (what, remedy) = words(check);
     Said { what: format!("{request}{what}{place}（{status}）"), remedy: remedy.to_string() }
+}
+
+/// Where the peer was looked for, and for how long.
+pub(crate) fn path(check: Check, path: &PathAttrs) -> String {
+    let PathAttrs { dgid, sgid_index, path_mtu, dest_qp_num, timeout, retry_cnt, rnr_retry, .. } = *path;
+    let peer = format!("对端为 dest_qp_num={dest_qp_num:#x}，dgid={dgid}，本端 sgid_index={sgid_index}");
+    match (check, path.ack_timeout_ns, path.detection_ns()) {
+        (Check::RetryExhausted, Some(once), Some(all)) => format!(
+            "{peer}，path_mtu={path_mtu}；timeout={timeout}（{}）×（1 + retry_cnt={retry_cnt}），{} 后放弃",
+            milliseconds(once),
+            milliseconds(all)
+        ),
+        (Check::RnrExhausted, ..) => format!("{peer}；rnr_retry={rnr_retry}"),
+        _ => peer,
+    }
+}
+
+/// What was accessed, and what the key permits.
+pub(crate) fn access(access: &KeyAccess) -> String {
+    let KeyAccess { key, addr, len, pd, region, .. } = *access;
+    let tried = format!("用 key {key:#x} 访问 {addr:#x} 开始的 {len} 字节");
+    let Some(region) = region else { return tried };
+    let (start, length) = (region.start, region.len);
+    let place = format!("{tried}，而 MR 是 {start:#x} 开始的 {length} 字节");
+    if region.other_key {
+        return format!("{tried}，但这是某个 MR 的另一个 key：lkey 和 rkey 不同");
+    }
+    match access.check {
+        Check::LkeyPd | Check::RkeyPd => {
+            format!("{tried}，MR 在 PD {:#x} 中，QP 在 PD {pd:#x} 中", region.pd)
+        }
+        Check::LkeyAccess | Check::RkeyAccess => {
+            format!("{tried}，注册 MR 时的权限为 access={:#x}", region.access)
+        }
+        Check::LkeyBounds | Check::RkeyBounds => match overrun(access) {
+            Some(over) => format!("{place}：超出 {over} 字节"),
+            None => place,
+        },
+        _ => place,
+    }
 }
 
 /// What failed, and what to do about it.
@@ -42,6 +82,10 @@ fn words(check: Check) -> (&'static str, &'static str) {
         Check::MwOtherQp => ("MW 绑定在另一个 QP 上", "type 2 MW 只能通过绑定它的 QP 使用"),
         Check::MwUnbound => ("MW 尚未绑定", "先绑定 MW 再使用其 rkey，用完之后再使其失效"),
         Check::AtomicUnaligned => ("原子操作的地址不是 8 的倍数", "使用 8 字节对齐的地址"),
+        Check::RkeyInvalidated => (
+            "rkey 已失效（invalidate），或其 MR 已注销",
+            "最后一次访问之后再使 rkey 失效或注销 MR，然后把新的 rkey 发给对端",
+        ),
         Check::InvalidateRefused => ("该 key 不能由对端失效", "只能使已绑定的 type 2 MW 的 key 失效"),
         Check::ReceiveTooSmall => {
             ("已提交的接收缓冲区小于消息", "接收缓冲区应不小于最长的消息（UD 另加 40 字节 GRH）")
