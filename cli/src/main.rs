@@ -1,6 +1,7 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
 mod capture;
+mod catalogue;
 mod decode;
 mod demo;
 mod devices;
@@ -9,12 +10,14 @@ mod man;
 mod profiles;
 mod run;
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use glassnic_explain::Lang;
 
 /// A command that was used wrongly or could not do its work ends with this status, as is usual
 /// (grep(1), getopt(1)).
@@ -37,6 +40,7 @@ Environment:
   GLASSNIC_PROFILE  the device to pass for: see glassnic profiles
   GLASSNIC_LINK     udp or shm: the only way packets may take
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
+  GLASSNIC_LANG     en or zh: the language of explanations; default: that of the locale
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
   GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it
@@ -110,6 +114,12 @@ enum Task {
     },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
+    /// Write the catalogue of explanations into a folder, a page a language
+    #[command(hide = true)]
+    Catalogue {
+        /// The folder
+        folder: PathBuf,
+    },
     /// Write the man pages into a folder
     #[command(hide = true)]
     Man {
@@ -137,12 +147,20 @@ fn main() -> ExitCode {
         Task::Demo => demo::demo(),
         Task::Profiles { name } => profiles::profiles(name.as_deref()),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
+        Task::Catalogue { folder } => catalogue::write(&folder),
         Task::Man { folder } => man::write(&folder),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => fail(&why, EXIT_USAGE),
     }
+}
+
+/// The language of explanations: `GLASSNIC_LANG`, else that of the locale.
+fn lang() -> Lang {
+    let value = |name| env::var(name).ok();
+    let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].map(value);
+    Lang::choose(value("GLASSNIC_LANG").as_deref(), locale.iter().map(Option::as_deref))
 }
 
 /// Help and version as clap prints them; an error of use in one line.

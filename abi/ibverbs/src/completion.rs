@@ -1,6 +1,6 @@
 //! Completion channels and queues: `ibv_create_comp_channel(3)`, `ibv_create_cq(3)`, `ibv_poll_cq(3)`.
 
-use crate::answer::{Errno, broken, code, number, pointer, refused, system};
+use crate::answer::{Errno, broken, code, failed, number, pointer, refused, system};
 use crate::context::{COMP_VECTORS, Opened, opened};
 use crate::events::Unacked;
 use crate::layout::describe::CStruct;
@@ -267,13 +267,24 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc:
         return -broken(Call::PollCq, Rule::NullPointer { what: Field::Wc }).0;
     }
     let mut next = wc;
+    let mut fails = false;
     let polled = object.cq.poll(most, |cqe| {
+        fails |= cqe.completion.status != WcStatus::Success;
         // SAFETY: at most `num_entries` are taken, and `wc` has room for them.
         unsafe {
             next.write(completion(cqe));
             next = next.add(1);
         }
     });
+    if fails {
+        for index in 0..polled as usize {
+            // SAFETY: `polled` completions were written to `wc`.
+            let (status, qpn) = unsafe { ((*wc.add(index)).status, (*wc.add(index)).qp_num) };
+            if status != IBV_WC_SUCCESS {
+                failed(object.cq.context(), qpn);
+            }
+        }
+    }
     if polled == 0 && most > 0 && object.cq.is_overrun() {
         return -libc::EIO;
     }

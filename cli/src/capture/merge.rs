@@ -83,7 +83,7 @@ fn refusal_of(record: &CommandRecord) -> Option<String> {
             | Op::PacketDropped
     );
     told.then(|| {
-        let told = tell(record);
+        let told = tell(crate::lang(), record);
         format!("{} {}: {}", told.subject, told.what, told.how)
     })
 }

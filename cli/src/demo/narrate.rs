@@ -6,6 +6,7 @@ use glassnic_events::{
     AsyncEventType, AttrMask, Call, Cause, Check, DropReason, FirstCause, Gid, NakCode, QpState, QpType,
     Refusal, WcStatus, WrOpcode,
 };
+use glassnic_explain::{Lang, explain_first_cause_in, explain_in};
 use glassnic_verbs::attr::{AccessFlags, Mtu};
 use glassnic_verbs::timing::{ack_timeout_ns, rnr_delay_ns};
 use glassnic_wire::command::{Body, CommandOpcode, CommandRecord, body};
@@ -28,7 +29,7 @@ impl Told {
 }
 
 /// A record in words. It comes from memory of another process: what is no value is shown as its number.
-pub(crate) fn tell(record: &CommandRecord) -> Told {
+pub(crate) fn tell(lang: Lang, record: &CommandRecord) -> Told {
     use CommandOpcode as Op;
     let qp = match record.qpn() {
         0 => "NIC".to_owned(),
@@ -46,9 +47,9 @@ pub(crate) fn tell(record: &CommandRecord) -> Told {
             let b = body_of::<body::StateMoved>(record);
             Told::new(qp, arrow(b.from_state, b.to_state), name::<Cause>(b.cause.get()))
         }
-        Op::Refusal => refused(qp, record),
+        Op::Refusal => refused(lang, qp, record),
         Op::CompletionError => Told::new(qp, "error", failed(record)),
-        Op::FirstError => Told::new(qp, "first error", first_cause(record)),
+        Op::FirstError => Told::new(qp, "first error", first_cause(lang, record)),
         Op::NakSent => Told::new(qp, "NAK sent", nak(record)),
         Op::NakReceived => Told::new(qp, "NAK received", nak(record)),
         Op::Timeout => {
@@ -180,10 +181,10 @@ fn queried(record: &CommandRecord) -> String {
     format!("{}: {} sq_psn={:#x} rq_psn={:#x}", Call::QueryQp, name::<QpState>(b.state), b.sq_psn, b.rq_psn)
 }
 
-fn refused(subject: String, record: &CommandRecord) -> Told {
+fn refused(lang: Lang, subject: String, record: &CommandRecord) -> Told {
     let words = body_of::<body::Refusal>(record).words.map(|word| word.get());
     match Refusal::from_words(&words) {
-        Some(refusal) => Told::new(subject, "refused", glassnic_explain::explain(&refusal).to_string()),
+        Some(refusal) => Told::new(subject, "refused", explain_in(lang, &refusal).to_string()),
         None => Told::new(subject, "refused", format!("errno {}", record.errno())),
     }
 }
@@ -194,7 +195,7 @@ fn failed(record: &CommandRecord) -> String {
     format!("{status} for wr_id={:#x}: {check}", b.wr_id)
 }
 
-fn first_cause(record: &CommandRecord) -> String {
+fn first_cause(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::CompletionError>(record);
     let status = WcStatus::try_from(u32::from(b.status));
     let check = Check::try_from(u32::from(b.check.get()));
@@ -203,7 +204,7 @@ fn first_cause(record: &CommandRecord) -> String {
     let some = |value: u64| Some(value).filter(|value| *value != 0);
     let psn = some(b.psn.get().into()).and_then(|psn| psn.try_into().ok());
     let cause = FirstCause { wr_id: some(b.wr_id.get()), psn, status, check };
-    let explained = glassnic_explain::explain_first_cause(record.qpn(), &cause);
+    let explained = explain_first_cause_in(lang, record.qpn(), &cause);
     format!("{}; {}", explained.what, explained.remedy)
 }
 
@@ -269,7 +270,7 @@ mod tests {
     }
 
     fn line(record: &CommandRecord) -> String {
-        let Told { subject, what, how } = tell(record);
+        let Told { subject, what, how } = tell(Lang::En, record);
         format!("{subject} | {what} | {how}")
     }
 

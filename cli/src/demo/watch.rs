@@ -75,7 +75,7 @@ impl Watcher {
                 nic.next = record.seq() + 1;
                 self.lives.note(side, &record);
                 if !nic.is_told(&record) {
-                    say(tell(&record));
+                    say(tell(crate::lang(), &record));
                 }
             }
         }

@@ -411,8 +411,13 @@ impl Nic {
             return Err(Rule::NoGrh { what: Field::AhIsGlobal, port: av.port_num });
         }
         if self.port.gid(av.sgid_index).is_none() {
-            let valid = self.port.facts().gids;
-            return Err(Rule::GidIndexEmpty { port: av.port_num, index: av.sgid_index, valid });
+            let facts = self.port.facts();
+            let (port, index, len, valid) = (av.port_num, av.sgid_index, facts.gid_count, facts.gids);
+            return Err(if index < len {
+                Rule::GidIndexEmpty { port, index, valid }
+            } else {
+                Rule::GidIndexBeyond { port, index, len, valid }
+            });
         }
         Ok(())
     }
@@ -437,7 +442,10 @@ impl Nic {
     /// Makes a refusal and keeps it.
     pub fn refuse(&mut self, now: u64, call: Call, qpn: Option<u32>, rule: Rule) -> Refusal {
         let slot = qpn.and_then(|qpn| self.qpns.slot(qpn));
-        self.ledger.refuse(now, slot, refusal(call, qpn, rule))
+        let entry = slot.and_then(|slot| self.qps.get(slot as usize)?.as_deref());
+        let refusal = refusal(call, qpn, rule);
+        let refusal = entry.map_or(refusal, |entry| refusal.in_state(entry.shared.state()));
+        self.ledger.refuse(now, slot, refusal)
     }
 
     /// A destroy waits, or has waited, for acknowledgements of `events` events.

@@ -1,8 +1,9 @@
 //! The device as one QP sees it while it runs.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use glassnic_events::{AsyncEventType, Check, DropReason, Event, WcStatus};
+use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
 use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, Completion, Device, KeyFault, Payload, Recv, RemoteAccess, Tx};
 use glassnic_wire::{Qpn, Service};
@@ -36,6 +37,10 @@ pub(crate) struct Counters {
     pub naks_sent: u32,
     pub dropped: u32,
     pub last_drop: u32,
+    /// The last access to memory that was turned down.
+    pub turned_down: Option<KeyAccess>,
+    /// The program has been told of the first cause.
+    pub told: bool,
     /// Since when messages find no receive.
     pub empty_since: Option<u64>,
 }
@@ -82,6 +87,8 @@ pub(crate) struct Env<'a, W> {
     pub recv_report: &'a Report,
     pub counters: &'a mut Counters,
     pub now: u64,
+    /// The last access to memory that was turned down.
+    pub turned_down: Cell<Option<KeyAccess>>,
     /// A completion found no room.
     pub overrun: bool,
 }
@@ -109,7 +116,17 @@ impl<W: World> Env<'_, W> {
 
 impl<W: World> Device for Env<'_, W> {
     fn local(&self, pd: u32, lkey: u32, addr: u64, len: u64, write: bool) -> Result<u64, KeyFault> {
-        self.mrs.local(pd, lkey, addr, len, write)
+        self.mrs.local(pd, lkey, addr, len, write).inspect_err(|fault| {
+            let region = self.mrs.region(lkey, false);
+            self.turned_down.set(Some(KeyAccess {
+                check: fault.local_check(),
+                key: lkey,
+                addr,
+                len,
+                pd,
+                region,
+            }));
+        })
     }
 
     fn remote(
@@ -121,7 +138,17 @@ impl<W: World> Device for Env<'_, W> {
         len: u64,
         access: RemoteAccess,
     ) -> Result<u64, KeyFault> {
-        self.mrs.remote(pd, rkey, addr, len, access)
+        self.mrs.remote(pd, rkey, addr, len, access).inspect_err(|fault| {
+            let region = self.mrs.region(rkey, true);
+            self.turned_down.set(Some(KeyAccess {
+                check: fault.remote_check(),
+                key: rkey,
+                addr,
+                len,
+                pd,
+                region,
+            }));
+        })
     }
 
     fn invalidate(&mut self, _pd: u32, _qpn: Qpn, _rkey: u32) -> Result<(), KeyFault> {

@@ -18,6 +18,7 @@ pub mod doorbell;
 pub mod driver;
 mod engine;
 mod env;
+mod failure;
 pub mod fields;
 pub mod key;
 mod lag;

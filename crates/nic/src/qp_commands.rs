@@ -1,9 +1,10 @@
 //! The four operations on a QP: create, modify, query, destroy.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use glassnic_events::{
-    AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule, StateSet, Transition,
+    AttrMask, Call, Field, ObjectKind, QpState, QpType, Refusal, Rule, StateSet, Transition,
 };
 use glassnic_transport::attr::{QpAttr, QpCap};
 use glassnic_transport::state::{check_modify, reachable};
@@ -132,19 +133,14 @@ impl Nic {
         let l = &self.limits;
         let c = &init.cap;
         let caps = [
-            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr, Limit::MaxQpWr),
-            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr, Limit::MaxQpWr),
-            (Field::MaxSendSge, c.max_send_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxInlineData, c.max_inline_data, l.inline_of(init.qp_type), Limit::MaxInlineData),
+            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr),
+            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr),
+            (Field::MaxSendSge, c.max_send_sge, l.max_sge),
+            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge),
+            (Field::MaxInlineData, c.max_inline_data, l.inline_of(init.qp_type)),
         ];
-        if let Some((what, offered, limit, limit_name)) = caps.into_iter().find(|(_, o, l, _)| o > l) {
-            return Err(Rule::ExceedsLimit {
-                what,
-                offered: offered.into(),
-                limit: limit.into(),
-                limit_name,
-            });
+        if let Some((what, offered, limit)) = caps.into_iter().find(|(_, offered, limit)| offered > limit) {
+            return Err(Rule::CapAboveLimit { what, offered, limit, qp_type: init.qp_type });
         }
         let held = self.qps.len() - self.free_slots.len();
         if held >= l.max_qp as usize {
@@ -377,6 +373,7 @@ impl Nic {
             recv_report: &entry.recv,
             counters: &mut entry.counters,
             now,
+            turned_down: Cell::new(None),
             overrun: false,
         };
         let mut sq = shared.lock_sq();
@@ -384,6 +381,9 @@ impl Nic {
         if env.overrun && entry.qp.state() != QpState::Err {
             let attr = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
             entry.qp.modify(&mut env, &mut sq, AttrMask::STATE, &attr);
+        }
+        if let Some(access) = env.turned_down.take() {
+            env.counters.turned_down = Some(access);
         }
         drop(sq);
         let state = entry.qp.state();

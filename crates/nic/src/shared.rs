@@ -82,7 +82,7 @@ impl QpShared {
             return Err(Rule::WrongState { state, needs: StateSet::MAY_POST_RECV });
         }
         let mut rq = self.lock_rq();
-        rq.post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv))?;
+        rq.post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv, 0))?;
         self.block.store(Field::RqPosted, rq.tail().into());
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Sender<'_> {
     /// What `ibv_post_send(3)` refuses: see [`check_opcode`], and the queue's limits.
     pub fn stage(&mut self, req: &SendRequest, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
         check_opcode(self.qp.qp_type, req.opcode)?;
-        self.sq.stage(req, sges).map_err(|e| post_rule(e, Queue::Send))
+        self.sq.stage(req, sges).map_err(|e| post_rule(e, Queue::Send, self.sq.unreleased()))
     }
 
     /// Stages a request whose payload of `length` bytes `fill` copies now.
@@ -142,7 +142,7 @@ impl Sender<'_> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Rule> {
         check_opcode(self.qp.qp_type, req.opcode)?;
-        self.sq.stage_inline(req, length, fill).map_err(|e| post_rule(e, Queue::Send))
+        self.sq.stage_inline(req, length, fill).map_err(|e| post_rule(e, Queue::Send, self.sq.unreleased()))
     }
 
     /// Makes what was staged visible and rings the doorbell.
@@ -175,9 +175,9 @@ pub fn check_opcode(qp_type: QpType, opcode: WrOpcode) -> Result<(), Rule> {
     if ok { Ok(()) } else { Err(Rule::BadOpcode { opcode, qp_type }) }
 }
 
-fn post_rule(e: PostError, queue: Queue) -> Rule {
+fn post_rule(e: PostError, queue: Queue, silent: u32) -> Rule {
     match e {
-        PostError::Full { depth } => Rule::QueueFull { queue, depth },
+        PostError::Full { depth } => Rule::QueueFull { queue, depth, silent },
         PostError::TooManySges { offered, max } => Rule::TooManySges { queue, offered, max },
         PostError::InlineTooLarge { offered, max } => Rule::InlineTooLarge { offered, max },
         PostError::TooLong { offered } => Rule::MessageTooLong { offered, max: MAX_MESSAGE },

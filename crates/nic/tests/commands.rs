@@ -85,11 +85,10 @@ fn limits_are_enforced_as_advertised() {
     assert!(nic.create_cq(0, 0).is_err());
     assert!(nic.create_cq(nic.limits().max_cqe + 1, 0).is_err());
     let many = QpInit { cap: cap(17), ..init(a, cq) };
-    let Rule::ExceedsLimit { offered: 17, limit: 16, limit_name: Limit::MaxQpWr, .. } =
-        refused(nic.create_qp(&many, 0))
-    else {
-        panic!("max_qp_wr is not named")
-    };
+    let (what, qp_type) = (glassnic_events::Field::MaxSendWr, many.qp_type);
+    let rule = refused(nic.create_qp(&many, 0));
+    assert_eq!(rule, Rule::CapAboveLimit { what, offered: 17, limit: 16, qp_type });
+    assert_eq!(what.limit_of_cap(), Some(Limit::MaxQpWr));
     for _ in 0..4 {
         nic.create_qp(&init(a, cq), 0).unwrap();
     }
@@ -210,6 +209,9 @@ fn no_grh_and_an_empty_gid_are_named() {
     assert!(matches!(nic.create_ah(pd, &bare, 0).unwrap_err().rule, Rule::NoGrh { port: 1, .. }));
     let empty = AddressVector { is_global: true, sgid_index: 1, ..bare };
     assert!(matches!(nic.create_ah(pd, &empty, 0).unwrap_err().rule, Rule::GidIndexEmpty { index: 1, .. }));
+    let beyond = AddressVector { sgid_index: 255, ..empty };
+    let rule = nic.create_ah(pd, &beyond, 0).unwrap_err().rule;
+    assert!(matches!(rule, Rule::GidIndexBeyond { index: 255, valid, .. } if valid.contains(0)), "{rule:?}");
     let good = AddressVector { is_global: true, dgid: GID, ..bare };
     let ah = nic.create_ah(pd, &good, 0).unwrap();
     assert!(nic.create_ah(pd, &good, 0).is_err(), "max_ah is 1");

@@ -78,7 +78,7 @@ fn inline_sizes_have_a_limit_for_each_type_and_are_rounded_as_the_device_does() 
     assert!(
         matches!(
             refusal.rule,
-            Rule::ExceedsLimit { what: What::MaxInlineData, offered: 101, limit: 100, .. }
+            Rule::CapAboveLimit { what: What::MaxInlineData, offered: 101, limit: 100, qp_type: QpType::Ud }
         ),
         "{refusal:?}"
     );

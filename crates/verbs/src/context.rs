@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use glassnic_events::{Call, ObjectKind, Refusal, Rule};
+use glassnic_events::{Call, Failure, ObjectKind, Refusal, Rule};
 use glassnic_host::sys::thread_id;
 use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
 use glassnic_nic::limits::Limits;
@@ -186,6 +186,12 @@ impl Context {
     /// Makes a step of the engine.
     pub fn progress(&self) {
         self.nic.progress();
+    }
+
+    /// The first cause of a QP's error with what surrounds it, once in a life of the QP from RESET on.
+    #[must_use]
+    pub fn take_failure(&self, qpn: u32) -> Option<Failure> {
+        self.nic.command(|nic, _, _| nic.take_failure(qpn)).flatten()
     }
 
     /// Makes a refusal and keeps it in the flight recorder.

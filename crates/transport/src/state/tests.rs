@@ -252,7 +252,7 @@ fn an_address_needs_a_global_route_and_a_gid() {
         let empty = Rule::GidIndexEmpty { port: 1, index, valid: PORTS[0].gids };
         assert_eq!(attempt(&d, TO_RTR, |a| a.ah.sgid_index = index), Err(empty));
     }
-    let beyond = Rule::OutOfRange { what: Field::AhSgidIndex, offered: 8, min: 0, max: 7 };
+    let beyond = Rule::GidIndexBeyond { port: 1, index: 8, len: 8, valid: PORTS[0].gids };
     assert_eq!(attempt(&d, TO_RTR, |a| a.ah.sgid_index = 8), Err(beyond));
     assert_eq!(attempt(&d, TO_RTR, |a| a.ah.dgid = [0; 16]), Err(Rule::GidZero { what: Field::AhDgid }));
 }
