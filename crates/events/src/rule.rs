@@ -299,6 +299,8 @@ rules! {
             forbidden: AttrMask,
             /// The moves of this type in which all these bits may be given; empty if there is none.
             allowed_in: TransitionSet,
+            /// The moves in which the lowest of these bits may be given: told where no move takes all.
+            first_in: TransitionSet,
         },
         /// `cur_qp_state` says that the queue pair is in a state in which it is not.
         StateMismatch = 23 {

@@ -54,9 +54,12 @@ fn transitions() -> Vec<Refusal> {
         move |at| Rule::NotListedTransition { at, reachable: StateSet::of(reachable) }
     };
     let missing = |missing| move |at| Rule::MissingAttrs { at, missing };
-    let forbidden = |forbidden, allowed_in| move |at| Rule::ForbiddenAttrs { at, forbidden, allowed_in };
+    let forbidden = |forbidden, allowed_in, first_in| {
+        move |at| Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in }
+    };
     let late = AttrMask::TIMEOUT | AttrMask::RETRY_CNT;
     let none = TransitionSet::default();
+    let later = none.with(Rtr, Rts).with(Sqd, Sqd);
     vec![
         modify(QpType::Rc, Reset, Rts, not_listed(&[Reset, Init])),
         modify(QpType::Rc, Reset, Rtr, not_listed(&[Reset, Init])),
@@ -68,9 +71,14 @@ fn transitions() -> Vec<Refusal> {
         modify(QpType::Rc, Rtr, Sqd, not_listed(&[Reset, Rts, Err])),
         modify(QpType::Rc, Init, Rtr, missing(AttrMask::AV | AttrMask::PATH_MTU | AttrMask::RQ_PSN)),
         modify(QpType::Ud, Reset, Init, missing(AttrMask::QKEY)),
-        modify(QpType::Rc, Init, Rtr, forbidden(late, none.with(Rtr, Rts).with(Sqd, Sqd))),
-        modify(QpType::Uc, Init, Rtr, forbidden(AttrMask::MIN_RNR_TIMER, none)),
-        modify(QpType::Rc, Rts, Rts, forbidden(AttrMask::PORT | AttrMask::QKEY, none)),
+        modify(QpType::Rc, Init, Rtr, forbidden(late, later, later)),
+        modify(QpType::Uc, Init, Rtr, forbidden(AttrMask::MIN_RNR_TIMER, none, none)),
+        modify(
+            QpType::Rc,
+            Rts,
+            Rts,
+            forbidden(AttrMask::PORT | AttrMask::SQ_PSN, none, none.with(Reset, Init).with(Init, Init)),
+        ),
         modify(QpType::Uc, Sqe, Rts, |_| Rule::StateMismatch { given: Rts, actual: Sqe }),
         modify(QpType::Rc, Sqd, Rts, |at| Rule::StillDraining { at }),
     ]

@@ -211,13 +211,16 @@ impl OpenNic {
     /// # Errors
     /// See [`Nic::create_qp`].
     pub fn create_qp(&self, init: &QpInit) -> Result<Arc<QpShared>, Refusal> {
-        let none = |held| Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
         loop {
             match self.creating(|nic, _, now| nic.create_qp(init, now)) {
                 Some(Ok(qp)) => return Ok(qp),
                 Some(Err(CreateError::Refused(refusal))) => return Err(refusal),
                 Some(Err(CreateError::NeedsQpns)) if self.claim_block() => {}
-                _ => return Err(Refusal::new(Call::CreateQp, none(1 << 24))),
+                _ => {
+                    let held = self.command(|nic, _, _| nic.qp_count()).unwrap_or(0);
+                    let rule = Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
+                    return Err(Refusal::new(Call::CreateQp, rule));
+                }
             }
         }
     }

@@ -142,12 +142,18 @@ impl Nic {
         if let Some((what, offered, limit)) = caps.into_iter().find(|(_, offered, limit)| offered > limit) {
             return Err(Rule::CapAboveLimit { what, offered, limit, qp_type: init.qp_type });
         }
-        let held = self.qps.len() - self.free_slots.len();
-        if held >= l.max_qp as usize {
+        let held = self.qp_count();
+        if held >= l.max_qp.into() {
             let limit = l.max_qp.into();
-            return Err(Rule::LimitReached { kind: ObjectKind::Qp, limit, held: held as u64 });
+            return Err(Rule::LimitReached { kind: ObjectKind::Qp, limit, held });
         }
         Ok(())
+    }
+
+    /// The QPs there are.
+    #[must_use]
+    pub fn qp_count(&self) -> u64 {
+        (self.qps.len() - self.free_slots.len()) as u64
     }
 
     /// Connects a work queue with its CQ.

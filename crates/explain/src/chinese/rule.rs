@@ -56,7 +56,9 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
             say!("attr_mask 缺少 {missing}，{qp_type} QP 的 {at} 必须给出"
                 => "设置 {fields}，并在 attr_mask 中置上对应的位")
         }
-        Rule::ForbiddenAttrs { at, forbidden, allowed_in } => forbidden_attrs(at, forbidden, allowed_in),
+        Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in } => {
+            forbidden_attrs(at, forbidden, allowed_in, first_in)
+        }
         Rule::StateMismatch { given, actual } => {
             say!("cur_qp_state={given}，但 QP 实际处于 {actual}"
                 => "用 ibv_query_qp 查询其状态，或者去掉 IBV_QP_CUR_STATE")
@@ -300,12 +302,21 @@ fn not_listed(at: Transition, reachable: StateSet) -> Said {
     Said { what: format!("{qp_type} QP 不能从 {from} 转到 {to}"), remedy }
 }
 
-fn forbidden_attrs(at: Transition, forbidden: AttrMask, allowed_in: TransitionSet) -> Said {
+fn forbidden_attrs(
+    at: Transition,
+    forbidden: AttrMask,
+    allowed_in: TransitionSet,
+    first_in: TransitionSet,
+) -> Said {
     let qp_type = at.qp_type;
-    let arrows = allowed_in.iter().map(|(from, to)| Transition { qp_type, from, to });
+    let arrows = |set: TransitionSet| list(set.iter().map(|(from, to)| Transition { qp_type, from, to }));
     let remedy = match (allowed_in.is_empty(), forbidden.iter().count()) {
-        (false, _) => format!("这里不要给出；{qp_type} QP 在 {} 中可以设置", list(arrows)),
+        (false, _) => format!("这里不要给出；{qp_type} QP 在 {} 中可以设置", arrows(allowed_in)),
         (true, 1) => format!("不要给出：{qp_type} QP 没有这个可设置的属性"),
+        (true, _) if !first_in.is_empty() => {
+            let first = forbidden.iter().next().unwrap_or_default();
+            format!("这里不要给出；没有任何一种转换能同时设置它们：{first} 属于 {}", arrows(first_in))
+        }
         (true, _) => format!("这里不要给出；{qp_type} QP 没有任何一种转换能同时设置它们"),
     };
     Said { what: format!("attr_mask 含有 {forbidden}，{qp_type} QP 的 {at} 不接受"), remedy }

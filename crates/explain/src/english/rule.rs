@@ -58,7 +58,7 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
             say!("attr_mask lacks {missing}, which {at} of {qp_type} queue pairs requires"
                 => "set {fields} and add {them} to attr_mask")
         }
-        Rule::ForbiddenAttrs { at, forbidden, allowed_in } => {
+        Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in } => {
             let (qp_type, them) = (at.qp_type, it_or_them(forbidden));
             let what =
                 format!("attr_mask has {forbidden}, which {at} of {qp_type} queue pairs does not take");
@@ -67,6 +67,12 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
                     format!("leave {them} out here; {qp_type} queue pairs take {them} in {allowed_in}")
                 }
                 (true, 1) => format!("leave {them} out: {qp_type} queue pairs have no such attribute to set"),
+                (true, _) if !first_in.is_empty() => {
+                    let first = forbidden.iter().next().unwrap_or_default();
+                    format!(
+                        "leave them out here; no one move takes all of them: {first} belongs in {first_in}"
+                    )
+                }
                 (true, _) => {
                     format!("leave {them} out here; no move of {qp_type} queue pairs takes all of them")
                 }
