@@ -1,4 +1,4 @@
-//! When an acknowledgement leaves: it may wait for the reply of an application that is about to be handed a message.
+//! When an acknowledgement leaves: an application that is about to be handed a message answers it first.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn step(fabric: &mut Fabric, acks_wait: bool) -> Vec<Opcode> {
 }
 
 #[test]
-fn an_acknowledgement_leaves_with_the_reply_and_before_it() {
+fn a_reply_leaves_before_the_acknowledgement_of_what_it_answers() {
     let (mut fabric, qps, grants) = connected(true);
     send(&mut fabric, &qps[0], &grants[0]);
     assert_eq!(step(&mut fabric, true), []);
@@ -77,7 +77,7 @@ fn an_acknowledgement_leaves_with_the_reply_and_before_it() {
         &[grants[1].sge(2048, 8)],
     )
     .unwrap();
-    assert_eq!(step(&mut fabric, false), [Opcode::RC_ACKNOWLEDGE, Opcode::RC_SEND_ONLY]);
+    assert_eq!(step(&mut fabric, false), [Opcode::RC_SEND_ONLY, Opcode::RC_ACKNOWLEDGE]);
     assert_eq!(step(&mut fabric, false), []);
 }
 
