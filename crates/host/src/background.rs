@@ -23,8 +23,10 @@ use crate::sys::monotonic_ns;
 const NAP_NS: u64 = 1_000_000;
 /// An application that polled an empty CQ within this time will take what comes before we could.
 const AT_IT_NS: u64 = 50_000;
-/// Wake-ups in a row that found nothing to do, as the application had done it, before attention ends.
-const VAIN_MAX: u32 = 64;
+/// An application that polled an empty CQ within this time is in a loop that does nothing else.
+const SPINNING_NS: u64 = 10_000;
+/// Wake-ups for what the application did, or was about to do, before attention ends; one that was needed takes back two.
+const VAIN_MAX: u32 = 16;
 /// Longest sleep: crashed peers' rings are looked after that often.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 /// Steps in a row that got nothing done for want of room, before sleeping.
@@ -102,7 +104,7 @@ struct Server<'a> {
     links: Vec<OwnedFd>,
     /// Work waits for it although a CQ was polled lately.
     attends: bool,
-    /// Times in a row that it attended in vain.
+    /// How often it attended in vain lately.
     vain: u32,
 }
 
@@ -121,7 +123,12 @@ impl Server<'_> {
         control.napping.store(true, Ordering::SeqCst);
         let woken = self.sleep(monotonic_ns() + NAP_NS, self.attends);
         control.napping.store(false, Ordering::SeqCst);
-        let at_it = since_poll(runtime) < AT_IT_NS;
+        let since = since_poll(runtime);
+        let at_it = since < AT_IT_NS;
+        if self.attends && woken && since < SPINNING_NS {
+            self.attend_in_vain();
+            return;
+        }
         // The application looks at a socket only while that is in use: what comes first must be found here.
         if !self.attends && at_it && runtime.polls_all() {
             return;
@@ -134,11 +141,16 @@ impl Server<'_> {
         if !self.attends {
             (self.attends, self.vain) = (step.busy && !at_it, 0);
         } else if step.busy {
-            self.vain = 0;
+            self.vain = self.vain.saturating_sub(2);
         } else if woken {
-            self.vain += 1;
-            self.attends = self.vain < VAIN_MAX;
+            self.attend_in_vain();
         }
+    }
+
+    /// What woke it is the application's.
+    fn attend_in_vain(&mut self) {
+        self.vain += 1;
+        self.attends = self.vain < VAIN_MAX;
     }
 
     /// Makes steps as long as there is something to do; gives the next deadline.
