@@ -208,7 +208,7 @@ impl Server<'_> {
                     return true;
                 }
             }
-            if engine.has_work() {
+            if engine.nics.iter().flatten().any(|n| n.has_work()) {
                 awake(&mut engine);
                 return true;
             }

@@ -71,20 +71,13 @@ impl Engine {
         }
     }
 
-    /// Something waits for no more than a step.
-    pub(crate) fn has_work(&self) -> bool {
-        self.nics.iter().flatten().any(|n| n.has_work())
-    }
-
     /// The earliest deadline of all NICs.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.nics.iter().flatten().filter_map(|n| n.deadline()).min()
     }
 
     /// One step: takes what has come, by UDP from the sockets of these families, does what is due, sends what is ready.
-    /// With `acks_wait`, acknowledgements of what came by UDP leave with the next step: a datagram costs as much time as
-    /// the whole rest, and the caller has an answer to give first.
-    pub(crate) fn step(&mut self, now: u64, families: &[Family], acks_wait: bool) -> Step {
+    pub(crate) fn step(&mut self, now: u64, families: &[Family]) -> Step {
         let mut step = Step::default();
         self.links.now_ns = now;
         let capture = self.nics.iter().flatten().any(|n| n.memory().get(Header::CaptureUntilNs) > now);
@@ -92,14 +85,11 @@ impl Engine {
             self.links.turn_tap(capture);
         }
         step.busy |= self.take_shm(now);
-        let acks_wait = acks_wait && !step.busy;
-        let from_udp = !families.is_empty() && self.take_udp(now, families);
-        step.busy |= from_udp;
+        if !families.is_empty() {
+            step.busy |= self.take_udp(now, families);
+        }
         for nic in self.nics.iter_mut().flatten() {
-            step.more |= match from_udp && acks_wait {
-                true => nic.progress_but_acks(&mut self.links, now),
-                false => nic.progress(&mut self.links, now),
-            };
+            step.more |= nic.progress(&mut self.links, now);
         }
         // What QPs of this process said to each other is answered in the same step, a bounded number of times.
         for _ in 0..4 {

@@ -78,16 +78,12 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// How long an acknowledgement may wait for an application that polled once and does not come back.
-const ACK_WAITS_NS: u64 = 2_000_000;
-
 static RUNTIME: OnceLock<Arc<Runtime>> = OnceLock::new();
 
 impl Runtime {
     /// The runtime of this process, made at the first call. Its devices may be none: see [`Runtime::problems`].
     pub fn instance() -> &'static Arc<Self> {
         RUNTIME.get_or_init(|| {
-            crate::sys::at_exit(send_at_exit);
             crate::sys::watch_forks();
             Arc::new(Self::start())
         })
@@ -183,10 +179,6 @@ impl Runtime {
         self.commands_waiting.fetch_add(1, Ordering::SeqCst);
         let mut engine = self.lock();
         self.commands_waiting.fetch_sub(1, Ordering::SeqCst);
-        // What was posted or owed before the command leaves before it.
-        if engine.has_work() {
-            self.step(&mut engine, Look::Nowhere);
-        }
         let out = f(&mut engine, monotonic_ns());
         // What the command set off leaves at once: a flush, a NAK.
         self.step(&mut engine, Look::Nowhere);
@@ -241,12 +233,7 @@ impl Runtime {
             Look::Everywhere => true,
         };
         let families: ArrayVec<Family, 2> = FAMILIES.into_iter().filter(looks).collect();
-        // An application that polls will come back at once, with a reply or to look again.
-        let acks_wait = look == Look::WhereUsed && self.armed.load(Ordering::Relaxed) <= 0;
-        let step = engine.step(now, &families, acks_wait);
-        if acks_wait && engine.has_work() {
-            self.background.wake_by(now + ACK_WAITS_NS);
-        }
+        let step = engine.step(now, &families);
         for (used, until) in std::mem::take(&mut engine.links.udp_used).iter().zip(&self.udp_until_ns) {
             if *used {
                 until.store(now + UDP_LINGER_NS, Ordering::Relaxed);
@@ -317,13 +304,6 @@ impl Runtime {
             changed |= device.update(all.iter().find(|i| i.name == device.interface));
         }
         changed
-    }
-}
-
-/// The process ends: what it owes to others, such as the acknowledgement of the message that it waited for, leaves now.
-extern "C" fn send_at_exit() {
-    if let Some(runtime) = RUNTIME.get().filter(|r| !r.is_forked()) {
-        runtime.transmit();
     }
 }
 

@@ -163,13 +163,6 @@ pub(crate) fn watch_forks() {
     let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// Has `f` called when the process ends by exit(3) or by a return from main.
-pub(crate) fn at_exit(f: extern "C" fn()) {
-    // SAFETY: `f` takes nothing and lives as long as this library, which is never unloaded. Without room for it, it is not
-    // called.
-    let _ = unsafe { libc::atexit(f) };
-}
-
 /// Keeps all signals from the calling thread.
 pub(crate) fn block_signals() {
     // SAFETY: the set is initialised by sigfillset before it is read.

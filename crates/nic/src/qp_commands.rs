@@ -89,7 +89,6 @@ impl Nic {
             send,
             recv,
             ready: false,
-            ack_waits: false,
             armed: None,
             created_ns: now,
             lag: None,

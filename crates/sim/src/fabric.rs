@@ -86,8 +86,7 @@ pub struct Ground {
     pub burst: u32,
     /// Headers of everything that was sent, oldest first.
     pub sent: Vec<Headers>,
-    /// Packets that have left and are not on the network yet.
-    pub outbox: VecDeque<Flight>,
+    outbox: VecDeque<Flight>,
 }
 
 impl Ground {

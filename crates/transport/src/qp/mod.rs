@@ -211,15 +211,7 @@ impl Qp {
         Ok(())
     }
 
-    /// True if all that it has to answer is an acknowledgement, which says that all is well: one that may wait a little
-    /// (IBA 9.7.5.1.3 lets a responder coalesce them) and need not leave before the data.
-    #[must_use]
-    pub fn owes_only_ack(&self) -> bool {
-        self.resp.owes_only_ack()
-    }
-
-    /// Sends what there is to send, at most `budget` descriptors: answers that carry news first, then requests, then an
-    /// acknowledgement, which can then share a datagram of the host's with the data before it.
+    /// Sends what there is to send, at most `budget` descriptors: answers first, then requests.
     pub fn transmit<D: Device>(
         &mut self,
         dev: &mut D,
@@ -227,23 +219,15 @@ impl Qp {
         now: u64,
         budget: &mut u32,
     ) -> Progress {
-        if !self.owes_only_ack() || !matches!(self.state(), QpState::Rts | QpState::Sqd) {
-            let answered = self.transmit_responses(dev, budget);
-            self.flush(dev, sq);
-            if answered == Progress::More {
-                return Progress::More;
-            }
-            if !matches!(self.state(), QpState::Rts | QpState::Sqd) {
-                return Progress::Idle;
-            }
-        }
-        // An acknowledgement that waits has its place in the budget.
-        let kept = u32::from(self.owes_only_ack() && *budget > 0);
-        *budget -= kept;
-        let requested = self.transmit_requests(dev, sq, now, budget);
-        *budget += kept;
         let answered = self.transmit_responses(dev, budget);
-        let progress = if answered == Progress::More { answered } else { requested };
+        self.flush(dev, sq);
+        if answered == Progress::More {
+            return Progress::More;
+        }
+        if !matches!(self.state(), QpState::Rts | QpState::Sqd) {
+            return Progress::Idle;
+        }
+        let progress = self.transmit_requests(dev, sq, now, budget);
         if self.state() == QpState::Sqd {
             self.note_drained(dev, sq);
         }
