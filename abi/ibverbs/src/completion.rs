@@ -120,9 +120,8 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
     let opened = opened(call, context)?;
     let (vector, vectors) = (asked.comp_vector, i64::from(COMP_VECTORS));
     if !(0..vectors).contains(&vector) {
-        let (what, limit_name) = (Field::CompVector, glassnic_verbs::events::Limit::NumCompVectors);
-        let (offered, limit) = (vector as u64, COMP_VECTORS as u64 - 1);
-        return Err(broken(call, Rule::ExceedsLimit { what, offered, limit, limit_name }));
+        let (what, offered, max) = (Field::CompVector, vector as u64, COMP_VECTORS as u64 - 1);
+        return Err(broken(call, Rule::OutOfRange { what, offered, min: 0, max }));
     }
     let channel = if asked.channel.is_null() {
         None

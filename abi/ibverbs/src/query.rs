@@ -8,7 +8,7 @@ use crate::layout::*;
 use core::ffi::{c_int, c_uint};
 use core::mem::offset_of;
 use core::ptr;
-use glassnic_verbs::events::{Call, Field, Limit, Rule};
+use glassnic_verbs::events::{Call, Field, Rule};
 use glassnic_verbs::{Context, GID_TABLE_LEN, attr::Mtu};
 use std::time::Duration;
 
@@ -244,11 +244,11 @@ fn gid_index(call: Call, index: i64) -> Result<u8, Errno> {
         Ok(index) if index < GID_TABLE_LEN => Ok(index),
         _ => Err(broken(
             call,
-            Rule::ExceedsLimit {
+            Rule::OutOfRange {
                 what: Field::GidIndex,
                 offered: index as u64,
-                limit: u64::from(GID_TABLE_LEN) - 1,
-                limit_name: Limit::GidTblLen,
+                min: 0,
+                max: u64::from(GID_TABLE_LEN) - 1,
             },
         )),
     }
@@ -384,9 +384,8 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
             return Err(broken(call, Rule::NullPointer { what: Field::PkeyIndex }));
         };
         if index != 0 {
-            let (what, limit_name) = (Field::PkeyIndex, Limit::PkeyTblLen);
-            let offered = i64::from(index) as u64;
-            return Err(broken(call, Rule::ExceedsLimit { what, offered, limit: 0, limit_name }));
+            let (what, offered) = (Field::PkeyIndex, i64::from(index) as u64);
+            return Err(broken(call, Rule::OutOfRange { what, offered, min: 0, max: 0 }));
         }
         *pkey = DEFAULT_PKEY.to_be();
         Ok(0)

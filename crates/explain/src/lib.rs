@@ -181,6 +181,11 @@ fn concerns_path(check: Check) -> bool {
     )
 }
 
+/// A number as C has it: what is below zero there was widened with its sign.
+fn signed(value: u64) -> String {
+    if value > i64::MAX as u64 { value.cast_signed().to_string() } else { value.to_string() }
+}
+
 fn milliseconds(ns: u64) -> String {
     format!("{:.2} ms", ns as f64 / 1e6)
 }

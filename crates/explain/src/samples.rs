@@ -31,6 +31,7 @@ fn values() -> Vec<Refusal> {
         to_rtr(range(Field::PortNum, 0, 1, 1)),
         to_rtr(range(Field::PortNum, 3, 1, 2)),
         to_rtr(range(Field::PkeyIndex, 1, 0, 0)),
+        Refusal::new(Call::CreateCq, range(Field::Cqe, -1_i64 as u64, 1, 4_194_303)),
         to_rtr(range(Field::DestQpNum, 0x1000_0000, 0, 0xff_ffff)),
         create(Rule::UnknownValue { what: Field::QpType, value: 0x7f31 }),
         to_rtr(Rule::UnknownValue { what: Field::PathMtu, value: 1024 }),

@@ -198,7 +198,7 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
 
 fn out_of_range(what: Field, offered: u64, min: u64, max: u64) -> Said {
     let number =
-        |value: u64| if what == Field::DestQpNum { format!("{value:#x}") } else { value.to_string() };
+        |value: u64| if what == Field::DestQpNum { format!("{value:#x}") } else { crate::signed(value) };
     let remedy = match what {
         Field::RnrRetry => "使用 0 到 6，7 表示无限重试".to_string(),
         Field::Timeout | Field::AltTimeout => {

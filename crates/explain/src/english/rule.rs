@@ -227,7 +227,7 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
 
 fn out_of_range(what: Field, offered: u64, min: u64, max: u64) -> Said {
     let number =
-        |value: u64| if what == Field::DestQpNum { format!("{value:#x}") } else { value.to_string() };
+        |value: u64| if what == Field::DestQpNum { format!("{value:#x}") } else { crate::signed(value) };
     let (offered, range) = (number(offered), format!("{}..{}", number(min), number(max)));
     let remedy = match what {
         Field::RnrRetry => "use 0 to 6, or 7 to try without end".to_string(),
