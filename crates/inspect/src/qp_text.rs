@@ -114,9 +114,9 @@ fn value(fields: &[FieldModel], name: &str) -> u64 {
 }
 
 fn fields(out: &mut String, fields: &[FieldModel]) {
-    for field in fields {
-        let _ = writeln!(out, "  {:18}  {:24}  {}", field.name, field.decoded, field.doc);
-    }
+    let row =
+        |field: &FieldModel| vec![format!("  {}", field.name), field.decoded.clone(), field.doc.to_owned()];
+    out.push_str(&table(&fields.iter().map(row).collect::<Vec<_>>(), ""));
 }
 
 /// The 256 bytes, as hexdump(1) shows them, and below it each field by its offset.
