@@ -6,6 +6,7 @@ mod decode;
 mod demo;
 mod devices;
 mod libdir;
+mod look;
 mod man;
 mod profiles;
 mod run;
@@ -112,6 +113,44 @@ enum Task {
         /// The profile, or the path of your own to check it
         name: Option<String>,
     },
+    /// List the processes with a NIC
+    ///
+    /// All of this user, from outside: a program is not disturbed. Processes that died with their NIC open stay in the
+    /// list, marked as crashed, and so do their objects, until eight newer ones did the same.
+    Ps {
+        #[command(flatten)]
+        view: look::View,
+    },
+    /// Look at queue pairs
+    Qp {
+        #[command(subcommand)]
+        task: look::QpTask,
+    },
+    /// Look at completion queues
+    Cq {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at memory regions
+    Mr {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at protection domains
+    Pd {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at shared receive queues
+    Srq {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at address handles
+    Ah {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the catalogue of explanations into a folder, a page a language
@@ -146,6 +185,13 @@ fn main() -> ExitCode {
         Task::Decode { file, json } => decode::decode(&file, json),
         Task::Demo => demo::demo(),
         Task::Profiles { name } => profiles::profiles(name.as_deref()),
+        Task::Ps { view } => look::ps(view),
+        Task::Qp { task } => look::qp(&task),
+        Task::Cq { task } => look::list(look::Kind::Cq, &task),
+        Task::Mr { task } => look::list(look::Kind::Mr, &task),
+        Task::Pd { task } => look::list(look::Kind::Pd, &task),
+        Task::Srq { task } => look::list(look::Kind::Srq, &task),
+        Task::Ah { task } => look::list(look::Kind::Ah, &task),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Catalogue { folder } => catalogue::write(&folder),
         Task::Man { folder } => man::write(&folder),

@@ -40,6 +40,7 @@ pub(crate) const ROOMS: &[Room] = &[
     outer(3, "glassnic-link", "crates/link"),
     outer(4, "glassnic-host", "crates/host"),
     outer(5, "glassnic-verbs", "crates/verbs"),
+    outer(6, "glassnic-inspect", "crates/inspect"),
     outer(6, "glassnic-ibverbs", "abi/ibverbs"),
     outer(7, "glassnic-rdmacm", "abi/rdmacm"),
     outer(7, "glassnic-cli", "cli"),

@@ -8,7 +8,7 @@ use glassnic_wire::Decoded;
 use glassnic_wire::command::{CommandOpcode, CommandRecord};
 use glassnic_wire::dissect::{Content, Link, dissect};
 
-use crate::demo::narrate::tell;
+use glassnic_inspect::tell;
 
 /// A capture file, and what is in it.
 pub(super) struct Merged {

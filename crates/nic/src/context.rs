@@ -294,7 +294,8 @@ impl ContextMemory {
         word.map_or(0, |w| (w.load(Ordering::Acquire) as usize).min(slots))
     }
 
-    pub(crate) fn raise_high(&self, kind: Kind, high: u64) {
+    /// Says that this many entries of a kind have been used.
+    pub fn raise_high(&self, kind: Kind, high: u64) {
         if let Some(w) = self.words.words().get(Header::ObjectHigh as usize + kind as usize) {
             w.fetch_max(high, Ordering::Release);
         }

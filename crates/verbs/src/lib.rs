@@ -24,8 +24,9 @@ pub use glassnic_host::{
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;
 pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
-pub use glassnic_nic::qpc;
+pub use glassnic_nic::recorder::{Change, changes};
 pub use glassnic_nic::{Sender, Subject, check_opcode};
+pub use glassnic_nic::{driver, fields, object, qpc};
 pub use glassnic_transport::attr;
 pub use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
 pub use glassnic_wire::Qpn;
