@@ -147,12 +147,7 @@ impl World for Ground {
         assert!(at.is_multiple_of(8), "atomic on a crooked address");
         let word: &mut [u8; 8] = self.bytes[index..].first_chunk_mut().expect("eight bytes");
         let before = u64::from_ne_bytes(*word);
-        let after = match op {
-            AtomicOp::FetchAdd(n) => before.wrapping_add(n),
-            AtomicOp::CmpSwap { compare, swap } if before == compare => swap,
-            AtomicOp::CmpSwap { .. } => before,
-        };
-        *word = after.to_ne_bytes();
+        *word = op.apply(before).to_ne_bytes();
         Ok(before)
     }
 }

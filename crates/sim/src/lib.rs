@@ -14,6 +14,7 @@ mod endpoint;
 pub mod fabric;
 mod memory;
 mod network;
+pub mod ops;
 mod pair;
 mod rng;
 mod world;

@@ -170,17 +170,7 @@ impl Device for World {
         assert_eq!(at % 8, 0, "atomic on a crooked address");
         let word = self.memory.get_mut(at, 8);
         let before = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
-        let after = match op {
-            AtomicOp::FetchAdd(n) => before.wrapping_add(n),
-            AtomicOp::CmpSwap { compare, swap } => {
-                if before == compare {
-                    swap
-                } else {
-                    before
-                }
-            }
-        };
-        word.copy_from_slice(&after.to_ne_bytes());
+        word.copy_from_slice(&op.apply(before).to_ne_bytes());
         self.atomics_run += 1;
         Ok(before)
     }

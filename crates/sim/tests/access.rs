@@ -1,6 +1,7 @@
 //! What a key, a right, a boundary or a length does not permit: who is told what, and that nothing is touched.
 
 use glassnic_events::{AsyncEventType, AttrMask, Check, QpState, WcStatus};
+use glassnic_sim::ops::is_atomic;
 use glassnic_sim::{Fate, Faults, Pair, PairConfig, Region, Rng, Side, signalled};
 use glassnic_transport::attr::{AccessFlags, QpAttr};
 use glassnic_transport::{SendRequest, Sge, WrOpcode};
@@ -28,10 +29,6 @@ fn right(op: WrOpcode) -> AccessFlags {
         WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp => AccessFlags::REMOTE_ATOMIC,
         _ => AccessFlags::REMOTE_WRITE,
     }
-}
-
-fn is_atomic(op: WrOpcode) -> bool {
-    right(op) == AccessFlags::REMOTE_ATOMIC
 }
 
 /// How the responder sees a fault, and what it says of it.

@@ -1,6 +1,7 @@
 //! Atomics: once each whatever the network does, the saved results, how many may be out, and what the numbers are.
 
 use glassnic_events::{AsyncEventType, Check, DropReason, Event, QpState, WcStatus};
+use glassnic_sim::ops::{TRIP, successes};
 use glassnic_sim::{Fate, Faults, Pair, PairConfig, Rng, Side, Sighting};
 use glassnic_transport::attr::AccessFlags;
 use glassnic_transport::{SendFlags, SendRequest, WrOpcode};
@@ -9,9 +10,6 @@ use glassnic_wire::{AtomicEth, Decoded, Headers, NakCode, Psn};
 
 use WcStatus::{Success, WrFlushErr};
 use WrOpcode::{AtomicCmpAndSwp, AtomicFetchAndAdd, RdmaRead, RdmaWrite};
-
-/// One packet takes this long in [`Faults::NONE`].
-const TRIP: u64 = 1_000;
 
 /// Where the answer to request `i` lands.
 const LANDING: u64 = 4096;
@@ -33,10 +31,6 @@ fn swap(pair: &mut Pair, i: u64, offset: u64, compare: u64, swap: u64) {
     let req = SendRequest { compare_add: compare, swap, ..pair.request(Side::A, AtomicCmpAndSwp, i, offset) };
     let sge = pair.a.sge(landing(i), 8);
     pair.a.post(&req, &[sge]).expect("room");
-}
-
-fn successes(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, WcStatus)> {
-    ids.into_iter().map(|i| (i, Success)).collect()
 }
 
 /// It asks for data: a READ, or an atomic.

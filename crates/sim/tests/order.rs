@@ -1,66 +1,12 @@
 //! What comes before what: completions in posting order, slots, fences, when payload is read, scatter/gather lists.
 
 use glassnic_events::{QpType, WcStatus};
+use glassnic_sim::ops::{EVERY_OP, SLOT, TRIP, consumes_receive, is_answered, is_atomic, successes};
 use glassnic_sim::{Endpoint, Fate, Faults, Pair, PairConfig, Rng, Side};
 use glassnic_transport::attr::Mtu;
 use glassnic_transport::{PostError, SendFlags, SendRequest, Sge, WcFlags, WrOpcode};
 
-/// One packet takes this long in [`Faults::NONE`].
-const TRIP: u64 = 1_000;
-const SLOT: u64 = 4096;
-
-const EVERY_OP: [WrOpcode; 8] = [
-    WrOpcode::Send,
-    WrOpcode::SendWithImm,
-    WrOpcode::SendWithInv,
-    WrOpcode::RdmaWrite,
-    WrOpcode::RdmaWriteWithImm,
-    WrOpcode::RdmaRead,
-    WrOpcode::AtomicFetchAndAdd,
-    WrOpcode::AtomicCmpAndSwp,
-];
-
 use WcStatus::Success;
-
-fn is_atomic(op: WrOpcode) -> bool {
-    matches!(op, WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp)
-}
-
-fn is_answered(op: WrOpcode) -> bool {
-    is_atomic(op) || op == WrOpcode::RdmaRead
-}
-
-fn consumes_receive(op: WrOpcode) -> bool {
-    !is_answered(op) && op != WrOpcode::RdmaWrite
-}
-
-/// `side` posts a request of `len` bytes with these flags, in the slot `wr_id` of both memories.
-fn post(pair: &mut Pair, side: Side, op: WrOpcode, wr_id: u64, len: u32, flags: SendFlags) {
-    let mut req = pair.request(side, op, wr_id, wr_id * SLOT);
-    req.flags = flags;
-    if op == WrOpcode::SendWithInv {
-        let peer = pair.end(side.other());
-        req.imm = peer.register(0, 8, peer.all().access).rkey;
-    }
-    let end = pair.end(side);
-    let sge = end.sge(wr_id * SLOT, if is_atomic(op) { 8 } else { len });
-    end.post(&req, &[sge]).expect("room");
-}
-
-/// (time, slot) of each request of A that says where it goes.
-fn starts(pair: &Pair) -> Vec<(u64, u64)> {
-    let start = pair.b.all().start;
-    pair.sent_by(Side::A)
-        .filter_map(|s| {
-            let va = s.headers.reth.map(|r| r.va).or(s.headers.atomic.map(|a| a.va))?;
-            Some((s.at, (va - start) / SLOT))
-        })
-        .collect()
-}
-
-fn successes(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, WcStatus)> {
-    ids.into_iter().map(|i| (i, Success)).collect()
-}
 
 #[test]
 fn completions_come_in_posting_order_on_a_bad_network() {
@@ -142,7 +88,7 @@ fn an_unsignalled_request_keeps_its_slot_until_a_later_completion_is_polled() {
             let full = Err(PostError::Full { depth });
             let mut pair = service(qp_type, depth);
             for i in 0..u64::from(depth) {
-                post(&mut pair, Side::A, WrOpcode::Send, i, 8, none);
+                pair.post_slot(Side::A, WrOpcode::Send, i, 8, none);
             }
             pair.run();
             assert!(pair.a.sq.is_idle() && pair.a.sends().is_empty(), "all are done, none is told");
@@ -155,7 +101,7 @@ fn an_unsignalled_request_keeps_its_slot_until_a_later_completion_is_polled() {
         let mut pair = service(qp_type, 8);
         for i in 0..8 {
             let flags = if i == 4 { SendFlags::SIGNALED } else { none };
-            post(&mut pair, Side::A, WrOpcode::Send, i, 8, flags);
+            pair.post_slot(Side::A, WrOpcode::Send, i, 8, flags);
         }
         pair.run();
         let req = pair.request(Side::A, WrOpcode::Send, 9, 0);
@@ -168,7 +114,7 @@ fn an_unsignalled_request_keeps_its_slot_until_a_later_completion_is_polled() {
         // With `sq_sig_all` the flag says nothing.
         let mut pair = Pair::new(PairConfig { qp_type, sq_sig_all: true, ..PairConfig::default() });
         pair.post_recv(Side::B, 1, 0, 1024);
-        post(&mut pair, Side::A, WrOpcode::Send, 1, 8, none);
+        pair.post_slot(Side::A, WrOpcode::Send, 1, 8, none);
         pair.run();
         assert_eq!(pair.a.sends(), successes([1]));
     }
@@ -178,7 +124,7 @@ fn an_unsignalled_request_keeps_its_slot_until_a_later_completion_is_polled() {
 fn no_unsignalled_operation_of_rc_gives_a_completion() {
     for op in EVERY_OP {
         let mut pair = service(QpType::Rc, 8);
-        post(&mut pair, Side::A, op, 0, 1000, SendFlags::empty());
+        pair.post_slot(Side::A, op, 0, 1000, SendFlags::empty());
         pair.run();
         assert!(pair.a.sq.is_idle() && pair.a.poll_send().is_none(), "{op:?}");
     }
@@ -191,14 +137,14 @@ fn a_fence_waits_for_earlier_reads_and_atomics_and_nothing_else_does() {
             for fence in [SendFlags::empty(), SendFlags::FENCE] {
                 let mut pair = service(QpType::Rc, 8);
                 pair.watch();
-                post(&mut pair, Side::A, first, 0, 1000, SendFlags::SIGNALED);
-                post(&mut pair, Side::A, WrOpcode::RdmaWrite, 1, 8, SendFlags::SIGNALED);
-                post(&mut pair, Side::A, second, 2, 8, SendFlags::SIGNALED | fence);
-                post(&mut pair, Side::A, WrOpcode::RdmaWrite, 3, 8, SendFlags::SIGNALED);
+                pair.post_slot(Side::A, first, 0, 1000, SendFlags::SIGNALED);
+                pair.post_slot(Side::A, WrOpcode::RdmaWrite, 1, 8, SendFlags::SIGNALED);
+                pair.post_slot(Side::A, second, 2, 8, SendFlags::SIGNALED | fence);
+                pair.post_slot(Side::A, WrOpcode::RdmaWrite, 3, 8, SendFlags::SIGNALED);
                 pair.run();
                 let waits = is_answered(first) && !fence.is_empty();
                 let at = if waits { 2 * TRIP } else { 0 };
-                let seen: Vec<_> = starts(&pair).into_iter().filter(|s| s.1 > 0).collect();
+                let seen: Vec<_> = pair.starts().into_iter().filter(|s| s.1 > 0).collect();
                 // What stands behind the fence does not overtake it.
                 assert_eq!(seen, [(0, 1), (at, 2), (at, 3)], "{first:?} {second:?} {fence:?}");
                 assert_eq!(pair.a.sends(), successes(0..4));
@@ -218,13 +164,13 @@ fn a_fence_waits_for_all_of_them_and_for_those_that_are_lost() {
         if lose { Fate::Lost } else { Fate::Chance }
     });
     for i in 0..3 {
-        post(&mut pair, Side::A, WrOpcode::RdmaRead, i, 8, SendFlags::SIGNALED);
+        pair.post_slot(Side::A, WrOpcode::RdmaRead, i, 8, SendFlags::SIGNALED);
     }
-    post(&mut pair, Side::A, WrOpcode::RdmaWrite, 3, 8, SendFlags::SIGNALED | SendFlags::FENCE);
+    pair.post_slot(Side::A, WrOpcode::RdmaWrite, 3, 8, SendFlags::SIGNALED | SendFlags::FENCE);
     pair.run();
     assert_eq!(pair.a.sends(), successes(0..4));
     let again = 2 * TRIP;
-    assert_eq!(starts(&pair), [(0, 0), (0, 1), (0, 2), (again, 1), (again, 2), (2 * again, 3)]);
+    assert_eq!(pair.starts(), [(0, 0), (0, 1), (0, 2), (again, 1), (again, 2), (2 * again, 3)]);
 
     // A long READ is asked for in pieces: the fence waits for the last byte.
     let mut pair = Pair::new(PairConfig { mtu: Mtu::M256, ..PairConfig::default() });

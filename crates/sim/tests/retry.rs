@@ -1,24 +1,11 @@
 //! What is lost is sent again: the transport timer, NAKs for gaps, duplicates, and giving up.
 
 use glassnic_events::{Check, DropReason, Event, FirstCause, QpState, WcStatus};
+use glassnic_sim::ops::{EVERY_OP, TRIP};
 use glassnic_sim::{Fate, Faults, Pair, PairConfig, Rng, Side, signalled};
 use glassnic_transport::WrOpcode;
 use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Decoded, NakCode};
-
-/// One packet takes this long in [`Faults::NONE`].
-const TRIP: u64 = 1_000;
-
-const EVERY_OP: [WrOpcode; 8] = [
-    WrOpcode::Send,
-    WrOpcode::SendWithImm,
-    WrOpcode::SendWithInv,
-    WrOpcode::RdmaWrite,
-    WrOpcode::RdmaWriteWithImm,
-    WrOpcode::RdmaRead,
-    WrOpcode::AtomicFetchAndAdd,
-    WrOpcode::AtomicCmpAndSwp,
-];
 
 const GAP: Option<Decoded> = Some(Decoded::Nak(NakCode::PsnSequence));
 

@@ -1,14 +1,12 @@
 //! No receive is posted: the RNR NAK, how long it makes the requester wait, and how often.
 
 use glassnic_events::{AsyncEventType, AttrMask, Check, Event, FirstCause, QpState, WcStatus};
+use glassnic_sim::ops::TRIP;
 use glassnic_sim::{Fate, Faults, Pair, PairConfig, Rng, Side};
 use glassnic_transport::WrOpcode;
 use glassnic_transport::attr::QpAttr;
 use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Aeth, Decoded, Headers, NakCode, Psn, Syndrome};
-
-/// One packet takes this long in [`Faults::NONE`].
-const TRIP: u64 = 1_000;
 
 /// `min_rnr_timer` of ibv_modify_qp(3), in microseconds.
 const DELAY_US: [u64; 32] = [

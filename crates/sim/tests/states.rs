@@ -1,38 +1,12 @@
 //! What becomes of the queues where a queue pair is moved, or moves itself, to ERR, SQD and SQE.
 
 use glassnic_events::{AsyncEventType, AttrMask, Check, QpState, QpType, WcStatus};
+use glassnic_sim::ops::{SLOT, TRIP, successes};
 use glassnic_sim::{Endpoint, Fate, Faults, Pair, PairConfig, Rng, Side};
 use glassnic_transport::attr::QpAttr;
 use glassnic_transport::{SendFlags, SendRequest, Sge, WrOpcode};
 
-/// One packet takes this long in [`Faults::NONE`].
-const TRIP: u64 = 1_000;
-const SLOT: u64 = 4096;
-
 use WcStatus::{Success, WrFlushErr};
-
-/// `side` posts a request of `len` bytes with these flags, in the slot `wr_id` of both memories.
-fn post(pair: &mut Pair, side: Side, op: WrOpcode, wr_id: u64, len: u32, flags: SendFlags) {
-    let req = SendRequest { flags, ..pair.request(side, op, wr_id, wr_id * SLOT) };
-    let end = pair.end(side);
-    let sge = end.sge(wr_id * SLOT, len);
-    end.post(&req, &[sge]).expect("room");
-}
-
-/// (time, slot) of each request of A that says where it goes.
-fn starts(pair: &Pair) -> Vec<(u64, u64)> {
-    let start = pair.b.all().start;
-    pair.sent_by(Side::A)
-        .filter_map(|s| {
-            let va = s.headers.reth.map(|r| r.va).or(s.headers.atomic.map(|a| a.va))?;
-            Some((s.at, (va - start) / SLOT))
-        })
-        .collect()
-}
-
-fn successes(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, WcStatus)> {
-    ids.into_iter().map(|i| (i, Success)).collect()
-}
 
 fn flushed(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, WcStatus)> {
     ids.into_iter().map(|i| (i, WrFlushErr)).collect()
@@ -56,10 +30,10 @@ fn busy(qp_type: QpType) -> Pair {
     }
     // Nothing that A sends arrives, and of what B sends only its first packet.
     pair.tamper(|s| if s.from == Side::B && s.psn() == 1100 { Fate::Chance } else { Fate::Lost });
-    post(&mut pair, Side::B, WrOpcode::Send, 0, len, SendFlags::SIGNALED);
+    pair.post_slot(Side::B, WrOpcode::Send, 0, len, SendFlags::SIGNALED);
     for i in 0..6 {
         let flags = if i % 2 == 0 { SendFlags::empty() } else { SendFlags::SIGNALED };
-        post(&mut pair, Side::A, WrOpcode::Send, i, len, flags);
+        pair.post_slot(Side::A, WrOpcode::Send, i, len, flags);
     }
     pair
 }
@@ -83,7 +57,7 @@ fn moved_to_err_both_queues_are_flushed_in_order_signalled_or_not() {
         assert_eq!((pair.a.sq.used(), pair.a.world.rq.used()), (0, 0), "all slots are free");
         // What is posted now is taken, and flushed.
         for i in 0..64 {
-            post(&mut pair, Side::A, WrOpcode::Send, i, 8, SendFlags::empty());
+            pair.post_slot(Side::A, WrOpcode::Send, i, 8, SendFlags::empty());
             pair.post_recv(Side::A, i, 0, 8);
         }
         pair.watch();
@@ -139,24 +113,24 @@ fn sqd_finishes_what_is_in_flight_and_begins_nothing() {
             for _ in 0..10 {
                 let op = if rng.chance(500) { WrOpcode::RdmaRead } else { WrOpcode::RdmaWrite };
                 let fence = if rng.chance(300) { SendFlags::FENCE } else { SendFlags::empty() };
-                post(&mut pair, Side::A, op, next, 2000, SendFlags::SIGNALED | fence);
+                pair.post_slot(Side::A, op, next, 2000, SendFlags::SIGNALED | fence);
                 next += 1;
             }
             pair.run_until(pair.now + rng.below(5 * TRIP));
             to_sqd(&mut pair.a, true);
-            let started: Vec<u64> = starts(&pair).into_iter().map(|s| s.1).filter(|&s| s >= from).collect();
+            let started: Vec<u64> = pair.starts().into_iter().map(|s| s.1).filter(|&s| s >= from).collect();
             let started = started.into_iter().max().map_or(from, |s| s + 1);
-            post(&mut pair, Side::A, WrOpcode::RdmaWrite, next, 2000, SendFlags::SIGNALED);
+            pair.post_slot(Side::A, WrOpcode::RdmaWrite, next, 2000, SendFlags::SIGNALED);
             next += 1;
             pair.run();
             assert!(begun <= pair.trace.len());
             assert_eq!(pair.a.sends(), successes(from..started), "seed {seed}");
-            let newest = starts(&pair).into_iter().map(|s| s.1).max();
+            let newest = pair.starts().into_iter().map(|s| s.1).max();
             assert!(newest.is_none_or(|s| s < started), "seed {seed}: {newest:?} was begun in SQD");
             assert_eq!(pair.a.world.asyncs, [AsyncEventType::SqDrained], "seed {seed}");
             assert!(!pair.a.qp.sq_draining());
             // The other half goes on: A still answers.
-            post(&mut pair, Side::B, WrOpcode::RdmaRead, 50, 2000, SendFlags::SIGNALED);
+            pair.post_slot(Side::B, WrOpcode::RdmaRead, 50, 2000, SendFlags::SIGNALED);
             pair.run();
             assert_eq!(pair.b.sends(), successes([50]));
             pair.a.move_to(QpState::Rts);
@@ -183,13 +157,13 @@ fn sqd_does_not_begin_what_waited() {
         pair.post(Side::A, first, 0, 0, len);
         pair.pump();
         pair.a.world.link_room = if waits_for == "the link" { 0 } else { 64 };
-        post(&mut pair, Side::A, second, 1, 8, SendFlags::SIGNALED | flags);
+        pair.post_slot(Side::A, second, 1, 8, SendFlags::SIGNALED | flags);
         pair.pump();
         to_sqd(&mut pair.a, true);
         pair.a.world.link_room = 64;
         pair.run();
         assert_eq!(pair.a.sends(), successes([0]), "{waits_for}");
-        assert!(starts(&pair).iter().all(|s| s.1 == 0), "{waits_for}");
+        assert!(pair.starts().iter().all(|s| s.1 == 0), "{waits_for}");
         assert_eq!(pair.a.world.asyncs, [AsyncEventType::SqDrained], "{waits_for}");
         pair.a.move_to(QpState::Rts);
         pair.run();
@@ -203,12 +177,12 @@ fn sqd_of_a_service_without_acknowledgements() {
         for op in [WrOpcode::Send, WrOpcode::SendWithImm] {
             let mut pair = service(qp_type, 16);
             to_sqd(&mut pair.a, true);
-            post(&mut pair, Side::A, op, 1, 800, SendFlags::SIGNALED);
+            pair.post_slot(Side::A, op, 1, 800, SendFlags::SIGNALED);
             pair.run();
             assert!(pair.a.sends().is_empty() && pair.b.receives().is_empty(), "{qp_type:?}");
             assert_eq!(pair.a.world.asyncs, [AsyncEventType::SqDrained], "{qp_type:?}");
             pair.post_recv(Side::A, 3, 0, 1024);
-            post(&mut pair, Side::B, op, 2, 800, SendFlags::SIGNALED);
+            pair.post_slot(Side::B, op, 2, 800, SendFlags::SIGNALED);
             pair.run();
             assert_eq!(pair.a.receives(), successes([3]), "it goes on receiving");
             pair.a.move_to(QpState::Rts);
@@ -248,7 +222,7 @@ fn sq_drained_is_raised_once_for_each_move_that_asks_for_it() {
 fn sqd_finishes_a_message_of_uc_that_the_link_has_interrupted() {
     let mut pair = service(QpType::Uc, 16);
     for i in 0..3 {
-        post(&mut pair, Side::A, WrOpcode::RdmaWrite, i, 2500, SendFlags::SIGNALED);
+        pair.post_slot(Side::A, WrOpcode::RdmaWrite, i, 2500, SendFlags::SIGNALED);
     }
     // Room for four packets: the second message stands in its middle.
     pair.a.world.link_room = 4;
@@ -285,12 +259,12 @@ fn a_local_error_of_uc_and_ud_stops_the_send_queue_only() {
         let mut pair = service(qp_type, 16);
         pair.watch();
         let none = SendFlags::empty();
-        post(&mut pair, Side::A, WrOpcode::Send, 0, 8, SendFlags::SIGNALED);
+        pair.post_slot(Side::A, WrOpcode::Send, 0, 8, SendFlags::SIGNALED);
         let (req, mut bad) = (pair.request(Side::A, op, 1, 0), pair.a.sge(0, 900));
         spoil(&mut bad);
         pair.a.post(&SendRequest { flags: none, ..req }, &[bad]).expect("room");
         for i in 2..5 {
-            post(&mut pair, Side::A, WrOpcode::Send, i, 8, none);
+            pair.post_slot(Side::A, WrOpcode::Send, i, 8, none);
         }
         pair.run();
         let mut ends = vec![(0, Success), (1, status)];
@@ -307,8 +281,8 @@ fn a_local_error_of_uc_and_ud_stops_the_send_queue_only() {
         // The receive queue goes on, and what is posted to the send queue is flushed.
         for i in 5..8 {
             pair.post_recv(Side::A, i, 0, 1024);
-            post(&mut pair, Side::B, WrOpcode::Send, i, 8, SendFlags::SIGNALED);
-            post(&mut pair, Side::A, WrOpcode::Send, i, 8, none);
+            pair.post_slot(Side::B, WrOpcode::Send, i, 8, SendFlags::SIGNALED);
+            pair.post_slot(Side::A, WrOpcode::Send, i, 8, none);
             pair.run();
             assert_eq!((pair.a.receives(), pair.b.sends()), (successes([i]), successes([i])));
             assert_eq!(pair.a.sends(), flushed([i]));
@@ -318,7 +292,7 @@ fn a_local_error_of_uc_and_ud_stops_the_send_queue_only() {
         for _ in 0..2 {
             pair.a.move_to(QpState::Rts);
             assert_eq!(pair.a.qp.first_cause(), None);
-            post(&mut pair, Side::A, WrOpcode::Send, 9, 8, SendFlags::SIGNALED);
+            pair.post_slot(Side::A, WrOpcode::Send, 9, 8, SendFlags::SIGNALED);
             pair.run();
             assert_eq!((pair.a.sends(), pair.b.receives().len()), (successes([9]), 1), "{qp_type:?} {op:?}");
             pair.a.post(&req, &[bad]).expect("room");
@@ -346,7 +320,7 @@ fn a_message_of_uc_that_breaks_off_leaves_its_receive_to_the_next() {
     assert_eq!((pair.a.sends(), pair.a.qp.state()), (vec![(1, WcStatus::LocProtErr)], QpState::Sqe));
     assert!(pair.b.receives().is_empty());
     pair.a.move_to(QpState::Rts);
-    post(&mut pair, Side::A, WrOpcode::Send, 2, 1000, SendFlags::SIGNALED);
+    pair.post_slot(Side::A, WrOpcode::Send, 2, 1000, SendFlags::SIGNALED);
     pair.run();
     assert_eq!((pair.a.sends(), pair.b.receives()), (successes([2]), successes([0])));
 }

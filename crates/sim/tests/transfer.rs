@@ -1,24 +1,12 @@
 //! Every operation of RC, at every awkward size, over a good network and a bad one.
 
 use glassnic_events::{QpState, QpType, WcOpcode, WcStatus};
+use glassnic_sim::ops::{DATA_OPS, consumes_receive};
 use glassnic_sim::{Faults, Pair, PairConfig, Rng, Side, signalled};
 use glassnic_transport::attr::{AccessFlags, Mtu};
 use glassnic_transport::{WcFlags, WrOpcode};
 
 const MANY: u32 = 64;
-
-const DATA_OPS: [WrOpcode; 6] = [
-    WrOpcode::Send,
-    WrOpcode::SendWithImm,
-    WrOpcode::SendWithInv,
-    WrOpcode::RdmaWrite,
-    WrOpcode::RdmaWriteWithImm,
-    WrOpcode::RdmaRead,
-];
-
-fn consumes_receive(op: WrOpcode) -> bool {
-    !matches!(op, WrOpcode::RdmaWrite | WrOpcode::RdmaRead)
-}
 
 /// Moves one message of `len` bytes and checks it, what lies around it, and both completions.
 fn one_message(pair: &mut Pair, op: WrOpcode, wr_id: u64, len: u32, rng: &mut Rng) {

@@ -1,30 +1,18 @@
 //! After PSN 2^24 - 1 comes 0: in the midst of every operation, of answers, of duplicates and of NAKs; and the longest
 //! messages, which take half of all PSNs there are.
 
-use glassnic_events::{QpState, QpType, WcStatus};
+use glassnic_events::{QpState, QpType};
+use glassnic_sim::ops::{DATA_OPS, TRIP, consumes_receive, successes};
 use glassnic_sim::{Fate, Faults, Pair, PairConfig, Rng, Side};
 use glassnic_transport::attr::Mtu;
 use glassnic_transport::{PostError, SendFlags, SendRequest, Sge, WrOpcode};
 use glassnic_wire::{Decoded, NakCode};
 
-use WcStatus::Success;
-
-/// One packet takes this long in [`Faults::NONE`].
-const TRIP: u64 = 1_000;
 /// The last PSN.
 const LAST: u32 = 0xff_ffff;
 const SLOT: u64 = 8192;
 /// Longest message, in bytes.
 const MOST: u32 = 1 << 31;
-
-const DATA_OPS: [WrOpcode; 6] = [
-    WrOpcode::Send,
-    WrOpcode::SendWithImm,
-    WrOpcode::SendWithInv,
-    WrOpcode::RdmaWrite,
-    WrOpcode::RdmaWriteWithImm,
-    WrOpcode::RdmaRead,
-];
 
 fn has(qp_type: QpType, op: WrOpcode) -> bool {
     match qp_type {
@@ -32,14 +20,6 @@ fn has(qp_type: QpType, op: WrOpcode) -> bool {
         QpType::Uc => !matches!(op, WrOpcode::SendWithInv | WrOpcode::RdmaRead),
         _ => true,
     }
-}
-
-fn consumes_receive(op: WrOpcode) -> bool {
-    !matches!(op, WrOpcode::RdmaWrite | WrOpcode::RdmaRead)
-}
-
-fn successes(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, WcStatus)> {
-    ids.into_iter().map(|i| (i, Success)).collect()
 }
 
 /// Posts three messages of `len` bytes, with random bytes in A's slots and B's.

@@ -185,6 +185,18 @@ pub enum AtomicOp {
     },
 }
 
+impl AtomicOp {
+    /// What it leaves where it finds `before`.
+    #[must_use]
+    pub fn apply(self, before: u64) -> u64 {
+        match self {
+            Self::FetchAdd(n) => before.wrapping_add(n),
+            Self::CmpSwap { compare, swap } if before == compare => swap,
+            Self::CmpSwap { .. } => before,
+        }
+    }
+}
+
 /// What [`Device::take_receive`] found.
 #[derive(Debug)]
 #[expect(
