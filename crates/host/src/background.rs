@@ -23,8 +23,9 @@ use crate::sys::monotonic_ns;
 const NAP_NS: u64 = 1_000_000;
 /// An application that polled an empty CQ within this time will take what comes before we could.
 const AT_IT_NS: u64 = 50_000;
-/// An application that polled an empty CQ within this time is in a loop that does nothing else.
-const SPINNING_NS: u64 = 10_000;
+/// An application that polled an empty CQ within this time is in a loop that does nothing else. It spans our own waking on
+/// the application's core: shorter, and the thread takes turns with a loop that needs no help.
+const SPINNING_NS: u64 = 20_000;
 /// Wake-ups for what the application did, or was about to do, before attention ends; one that was needed takes back two.
 const VAIN_MAX: u32 = 16;
 /// Longest sleep: crashed peers' rings are looked after that often.
