@@ -102,7 +102,12 @@ mod tests {
         assert!(!later.is_alive(), "a later process of this pid is another");
         let before_exec = Identity { start_stack: me.start_stack ^ 0x1000, ..me };
         assert!(!before_exec.is_alive(), "an earlier program of this process is gone");
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        use std::io::{Read, Write};
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Its echo says that execve(2) is over, in the course of which the kernel moves the stack once more.
+        child.stdin.as_mut().unwrap().write_all(b"?").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let identity = of(child.id());
         assert!(identity.is_alive());
         child.kill().unwrap();
