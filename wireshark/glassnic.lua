@@ -100,6 +100,7 @@ local names = {
     [21] = "the memory window is bound to another QP",
     [22] = "the memory window is not bound",
     [23] = "atomic on an address that is not a multiple of 8",
+    [25] = "the rkey was invalidated, or its region deregistered",
     [24] = "the key cannot be invalidated remotely",
     [32] = "the posted receive is smaller than the message",
     [33] = "no receive is posted",
