@@ -11,6 +11,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use glassnic_link::udp::Family;
@@ -35,6 +36,9 @@ const IDLE_STEPS: u32 = 200;
 /// Empty steps before sleeping. Few: the application may wait for this core to see what has come.
 const EMPTY_STEPS: u32 = 4;
 
+/// How long the process's end waits for the thread's.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+
 /// How others reach the thread.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -45,6 +49,10 @@ pub(crate) struct Control {
     napping: AtomicBool,
     rung: AtomicBool,
     started: Once,
+    /// It is to end, as the process does.
+    ending: AtomicBool,
+    /// It runs, and holds duplicates of the links.
+    running: AtomicBool,
 }
 
 impl Control {
@@ -57,6 +65,8 @@ impl Control {
             napping: AtomicBool::new(false),
             rung: AtomicBool::new(false),
             started: Once::new(),
+            ending: AtomicBool::new(false),
+            running: AtomicBool::new(false),
         }
     }
 
@@ -82,20 +92,40 @@ impl Control {
     pub(crate) fn start(&self, runtime: &Arc<Runtime>) {
         self.started.call_once(|| {
             let runtime = runtime.clone();
+            self.running.store(true, Ordering::SeqCst);
             let spawned =
                 std::thread::Builder::new().name("glassnic".into()).spawn(move || run_masked(&runtime));
-            drop(spawned);
+            if spawned.is_err() {
+                self.running.store(false, Ordering::SeqCst);
+            }
         });
+    }
+
+    /// Ends the thread. False if it did not within [`END_PATIENCE`]; it then ends when it can.
+    pub(crate) fn end(&self) -> bool {
+        self.ending.store(true, Ordering::SeqCst);
+        let deadline = monotonic_ns() + END_PATIENCE.as_nanos() as u64;
+        while self.running.load(Ordering::SeqCst) {
+            if monotonic_ns() > deadline {
+                return false;
+            }
+            self.kick();
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        true
     }
 }
 
 /// Signals are the program's own: none is delivered to this thread.
 fn run_masked(runtime: &Arc<Runtime>) {
     crate::sys::block_signals();
+    let control = &runtime.background;
     let mut server = Server { runtime, links: watched(runtime), attends: false, vain: 0 };
-    loop {
+    while !control.ending.load(Ordering::SeqCst) {
         server.turn();
     }
+    drop(server);
+    control.running.store(false, Ordering::SeqCst);
 }
 
 /// What the thread knows.

@@ -21,6 +21,11 @@ use crate::sys::monotonic_ns;
 /// How long UDP is polled by the application after the last packet went that way, in nanoseconds.
 const UDP_LINGER_NS: u64 = 1_000_000_000;
 
+/// Steps that a process makes at its end to hand on what has come.
+const LEAVING_STEPS: u32 = 64;
+/// How long a process that ends waits for the engine, in nanoseconds.
+const LEAVING_PATIENCE_NS: u64 = 100_000_000;
+
 /// The ways that packets of this process may take. QPs of one process always reach each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ways {
@@ -80,13 +85,54 @@ impl std::fmt::Debug for Runtime {
 
 static RUNTIME: OnceLock<Arc<Runtime>> = OnceLock::new();
 
+extern "C" fn leave() {
+    if let Some(runtime) = RUNTIME.get() {
+        runtime.leave();
+    }
+}
+
 impl Runtime {
     /// The runtime of this process, made at the first call. Its devices may be none: see [`Runtime::problems`].
     pub fn instance() -> &'static Arc<Self> {
         RUNTIME.get_or_init(|| {
             crate::sys::watch_forks();
+            let _ = crate::sys::at_exit(leave);
             Arc::new(Self::start())
         })
+    }
+
+    /// Leaves the group of those who share port 4791, as the process ends: what has come for others is handed on first, and
+    /// all know our place to be free. Without, a program that ends takes with it what the kernel gave it by mistake, such
+    /// as the last acknowledgement of another program's queue pair, which nobody will send again.
+    fn leave(&self) {
+        if self.is_forked() {
+            return;
+        }
+        self.background.end();
+        let (Some(node), Some(mut engine)) = (&self.node, self.lock_soon()) else { return };
+        // An error leaves us where we are: the kernel closes the sockets, and whoever comes next finds us dead.
+        let _ = node.close_in_order(|| {
+            for _ in 0..LEAVING_STEPS {
+                let step = self.step(&mut engine, Look::Everywhere);
+                if !(step.busy || step.stuck) {
+                    break;
+                }
+            }
+            engine.links.sockets = None;
+        });
+    }
+
+    /// The engine, unless its holder keeps it: the program may have ended in the middle of a step.
+    fn lock_soon(&self) -> Option<MutexGuard<'_, Engine>> {
+        let deadline = monotonic_ns() + LEAVING_PATIENCE_NS;
+        loop {
+            match self.engine.try_lock() {
+                Ok(engine) => return Some(engine),
+                Err(TryLockError::Poisoned(engine)) => return Some(engine.into_inner()),
+                Err(TryLockError::WouldBlock) if monotonic_ns() > deadline => return None,
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
     }
 
     fn start() -> Self {

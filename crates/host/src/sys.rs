@@ -163,6 +163,13 @@ pub(crate) fn watch_forks() {
     let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
+/// Runs `leave` when the program ends by exit(3) or a return from main, or unloads this library. False if the C library
+/// cannot remember it.
+pub(crate) fn at_exit(leave: extern "C" fn()) -> bool {
+    // SAFETY: the function takes and returns nothing, and stays loaded until the C library has run it.
+    unsafe { libc::atexit(leave) == 0 }
+}
+
 /// Keeps all signals from the calling thread.
 pub(crate) fn block_signals() {
     // SAFETY: the set is initialised by sigfillset before it is read.
