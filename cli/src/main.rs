@@ -1,17 +1,24 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
+mod capture;
+mod catalogue;
+mod decode;
 mod demo;
 mod devices;
 mod libdir;
+mod look;
 mod man;
+mod profiles;
 mod run;
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use glassnic_explain::Lang;
 
 /// A command that was used wrongly or could not do its work ends with this status, as is usual
 /// (grep(1), getopt(1)).
@@ -31,10 +38,13 @@ pub(crate) struct Cli {
 const ENVIRONMENT: &str = "\
 Environment:
   GLASSNIC_DEVICES  devices and their interfaces, as in glass0=eth0,glass1=lo
+  GLASSNIC_PROFILE  the device to pass for: see glassnic profiles
   GLASSNIC_LINK     udp or shm: the only way packets may take
   GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
+  GLASSNIC_LANG     en or zh: the language of explanations; default: that of the locale
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
+  GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it
   GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it";
 
 #[derive(Subcommand)]
@@ -58,14 +68,97 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Capture packets and command records of programs on one clock, for Wireshark
+    ///
+    /// Packets between processes of this host, which no interface sees, are written as they would look on a wire; each once, by
+    /// the process that sends it, or that gets it from another host. Command records are the capture's second interface
+    /// (link type USER0); wireshark/glassnic.lua dissects them. Where something was refused, a packet comment says what.
+    Capture {
+        /// The pcapng file
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// A process that runs, and that opened a device; may be given several times
+        #[arg(long, value_name = "PID", conflicts_with = "command", required_unless_present = "command")]
+        pid: Vec<u32>,
+        /// With --pid: end after so many seconds, else with the processes
+        #[arg(long, value_name = "N", requires = "pid")]
+        seconds: Option<u64>,
+        /// A program and its arguments, which runs as with glassnic run
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Say what a frame is, byte for byte: a hexadecimal dump, or a pcap or pcapng file
+    ///
+    /// RoCEv2 packets: every header, the length of the payload, and whether the ICRC is right. Command records: opcode, QPN,
+    /// handle and the opcode's fields. And what is odd about a frame. One frame is shown in full, several with a line for
+    /// each; JSON has one object a line.
+    Decode {
+        /// The file; - is standard input
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Let two stock programs talk and tell what their queue pairs do
     ///
     /// A server and a client run side by side. Each line is an entry that one of their NICs made in its flight recorder,
     /// read from outside while they run: the time since the first, the side, the object, what became of it, and by
     /// which call.
     Demo,
+    /// List the devices that GlassNIC can pass for, or print the file of one
+    ///
+    /// A profile sets a device's limits and manners: GLASSNIC_PROFILE=irdma refuses what Intel's E810 refuses. Each is a
+    /// small file; copy one, change it, and name its path.
+    Profiles {
+        /// The profile, or the path of your own to check it
+        name: Option<String>,
+    },
+    /// List the processes with a NIC
+    ///
+    /// All of this user, from outside: a program is not disturbed. Processes that died with their NIC open stay in the
+    /// list, marked as crashed, and so do their objects, until eight newer ones did the same.
+    Ps {
+        #[command(flatten)]
+        view: look::View,
+    },
+    /// Look at queue pairs
+    Qp {
+        #[command(subcommand)]
+        task: look::QpTask,
+    },
+    /// Look at completion queues
+    Cq {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at memory regions
+    Mr {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at protection domains
+    Pd {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at shared receive queues
+    Srq {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
+    /// Look at address handles
+    Ah {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
+    /// Write the catalogue of explanations into a folder, a page a language
+    #[command(hide = true)]
+    Catalogue {
+        /// The folder
+        folder: PathBuf,
+    },
     /// Write the man pages into a folder
     #[command(hide = true)]
     Man {
@@ -82,14 +175,38 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Task::Run { command } => return run::run(&command),
         Task::Devices { json } => devices::devices(json),
+        Task::Capture { output, pid, seconds, .. } if !pid.is_empty() => {
+            capture::processes(&output, &pid, seconds)
+        }
+        Task::Capture { output, command, .. } => match capture::program(&output, &command) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
+        Task::Decode { file, json } => decode::decode(&file, json),
         Task::Demo => demo::demo(),
+        Task::Profiles { name } => profiles::profiles(name.as_deref()),
+        Task::Ps { view } => look::ps(view),
+        Task::Qp { task } => look::qp(&task),
+        Task::Cq { task } => look::list(look::Kind::Cq, &task),
+        Task::Mr { task } => look::list(look::Kind::Mr, &task),
+        Task::Pd { task } => look::list(look::Kind::Pd, &task),
+        Task::Srq { task } => look::list(look::Kind::Srq, &task),
+        Task::Ah { task } => look::list(look::Kind::Ah, &task),
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
+        Task::Catalogue { folder } => catalogue::write(&folder),
         Task::Man { folder } => man::write(&folder),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => fail(&why, EXIT_USAGE),
     }
+}
+
+/// The language of explanations: `GLASSNIC_LANG`, else that of the locale.
+fn lang() -> Lang {
+    let value = |name| env::var(name).ok();
+    let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].map(value);
+    Lang::choose(value("GLASSNIC_LANG").as_deref(), locale.iter().map(Option::as_deref))
 }
 
 /// Help and version as clap prints them; an error of use in one line.

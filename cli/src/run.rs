@@ -22,6 +22,9 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         Ok(dir) => dir,
         Err(why) => return fail(&why, EXIT_USAGE),
     };
+    if let Err(why) = glassnic_verbs::profile::from_env() {
+        return fail(&why, EXIT_USAGE);
+    }
     let mut command = Command::new(program);
     command.args(arguments);
     prepare(&mut command, &libraries);

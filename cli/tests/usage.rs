@@ -115,3 +115,25 @@ fn a_folder_without_the_library_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(stderr(&output), "glassnic: GLASSNIC_LIBDIR is /proc, which has no libibverbs.so.1\n");
 }
+
+#[test]
+fn the_profiles_are_listed_and_printed_to_be_copied() {
+    let listed = String::from_utf8(glassnic("profiles", &["profiles"]).stdout).unwrap();
+    let names: Vec<_> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["default", "lagging", "mlx5", "irdma", "bnxt", "efa", "rxe"]);
+    let file = glassnic("profiles", &["profiles", "irdma"]).stdout;
+    let copy = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mine.toml");
+    fs::write(&copy, file).unwrap();
+    assert!(glassnic("profiles", &["profiles", copy.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn a_profile_that_is_none_is_one_line_and_status_2_before_the_program_starts() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassnic"));
+    command.env("GLASSNIC_LIBDIR", library_folder("profile")).env("GLASSNIC_PROFILE", "irmda");
+    let output = command.args(["run", "--", "sh", "-c", "echo started"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.starts_with("glassnic: GLASSNIC_PROFILE: irmda is no profile; use default, "), "{text}");
+    assert!(text.lines().count() == 1 && output.stdout.is_empty(), "{text}");
+}

@@ -31,6 +31,7 @@ const fn outer(rank: u8, package: &'static str, folder: &'static str) -> Room {
 pub(crate) const ROOMS: &[Room] = &[
     pure(0, "glassnic-wire", "crates/wire"),
     pure(1, "glassnic-events", "crates/events"),
+    pure(2, "glassnic-capture", "crates/capture"),
     pure(2, "glassnic-explain", "crates/explain"),
     pure(2, "glassnic-transport", "crates/transport"),
     pure(3, "glassnic-nic", "crates/nic"),
@@ -39,6 +40,7 @@ pub(crate) const ROOMS: &[Room] = &[
     outer(3, "glassnic-link", "crates/link"),
     outer(4, "glassnic-host", "crates/host"),
     outer(5, "glassnic-verbs", "crates/verbs"),
+    outer(6, "glassnic-inspect", "crates/inspect"),
     outer(6, "glassnic-ibverbs", "abi/ibverbs"),
     outer(7, "glassnic-rdmacm", "abi/rdmacm"),
     outer(7, "glassnic-cli", "cli"),

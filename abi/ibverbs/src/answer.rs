@@ -2,7 +2,9 @@
 
 use core::ffi::c_int;
 use core::ptr;
-use glassnic_verbs::events::{self, Call, Refusal, Rule};
+use glassnic_explain::{Lang, explain_failure_in, explain_in};
+use glassnic_verbs::Context;
+use glassnic_verbs::events::{self, Call, Check, Refusal, Rule};
 use std::sync::OnceLock;
 
 /// An error number of `errno.h`.
@@ -27,14 +29,37 @@ pub(crate) fn explains() -> bool {
     *EXPLAINS.get_or_init(|| std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1"))
 }
 
+/// The language of explanations: `GLASSNIC_LANG`, else that of the locale. Read once, as above.
+pub(crate) fn lang() -> Lang {
+    static LANG: OnceLock<Lang> = OnceLock::new();
+    *LANG.get_or_init(|| {
+        let value = |name| std::env::var(name).ok();
+        let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].map(value);
+        Lang::choose(value("GLASSNIC_LANG").as_deref(), locale.iter().map(Option::as_deref))
+    })
+}
+
 /// The error number of a refusal, which is told on standard error if the environment asks for it.
 #[cold]
 pub(crate) fn refused(refusal: &Refusal) -> Errno {
     let errno = events::errno(&refusal.rule);
     if explains() {
-        eprintln!("glassnic: {} [{errno}]", glassnic_explain::explain(refusal));
+        eprintln!("glassnic: {} [{errno}]", explain_in(lang(), refusal));
     }
     Errno(errno.0)
+}
+
+/// Tells, once for each QP, why it failed, if the environment asks for it. A completion with an error was taken: what its
+/// status says is seldom the cause.
+#[cold]
+pub(crate) fn failed(context: &Context, qpn: u32) {
+    if !explains() {
+        return;
+    }
+    // A program that moves a QP to ERR itself knows why.
+    if let Some(failure) = context.take_failure(qpn).filter(|f| f.cause.check != Check::ModifiedToErr) {
+        eprintln!("glassnic: {}", explain_failure_in(lang(), &failure));
+    }
 }
 
 /// As [`refused`], for a rule that a call broke and that is not about a queue pair.

@@ -1,6 +1,6 @@
 //! Completion channels and queues: `ibv_create_comp_channel(3)`, `ibv_create_cq(3)`, `ibv_poll_cq(3)`.
 
-use crate::answer::{Errno, broken, code, number, pointer, refused, system};
+use crate::answer::{Errno, broken, code, failed, number, pointer, refused, system};
 use crate::context::{COMP_VECTORS, Opened, opened};
 use crate::events::Unacked;
 use crate::layout::describe::CStruct;
@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule, WcStatus};
-use glassnic_verbs::{Channel, Cq, Cqe, Subject, WcFlags};
+use glassnic_verbs::{Channel, ChannelError, Cq, Cqe, Subject, WcFlags};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,10 @@ impl Object for CompletionQueue {
 
 pub(crate) extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     pointer(opened(Call::CreateCompChannel, context).and_then(|opened| {
-        let channel = opened.context.create_channel().map_err(|error| system(&error))?;
+        let channel = opened.context.create_channel().map_err(|error| match error {
+            ChannelError::Descriptor(error) => system(&error),
+            ChannelError::Refused(refusal) => refused(&refusal),
+        })?;
         let public = ibv_comp_channel { context, fd: channel.as_fd().as_raw_fd(), refcnt: 0 };
         let object = CompletionChannel { channel, queues: Mutex::default() };
         Ok(CompletionChannel::store().insert(public, Arc::new(object)))
@@ -117,9 +120,8 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
     let opened = opened(call, context)?;
     let (vector, vectors) = (asked.comp_vector, i64::from(COMP_VECTORS));
     if !(0..vectors).contains(&vector) {
-        let (what, limit_name) = (Field::CompVector, glassnic_verbs::events::Limit::NumCompVectors);
-        let (offered, limit) = (vector as u64, COMP_VECTORS as u64 - 1);
-        return Err(broken(call, Rule::ExceedsLimit { what, offered, limit, limit_name }));
+        let (what, offered, max) = (Field::CompVector, vector as u64, COMP_VECTORS as u64 - 1);
+        return Err(broken(call, Rule::OutOfRange { what, offered, min: 0, max }));
     }
     let channel = if asked.channel.is_null() {
         None
@@ -179,9 +181,13 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         object.cq.destroy().map_err(|refusal| refused(&refusal))?;
         let handle = object.cq.handle();
         object.opened.subjects().cqs.remove(&handle);
-        object.opened.context.events().withdraw(|event| event.subject == Subject::Cq(handle));
-        object.events.wait();
-        object.async_events.wait();
+        object.opened.context.withdraw_events(|event| event.subject == Subject::Cq(handle));
+        let note = |missing: u64| {
+            let events = u32::try_from(missing).unwrap_or(u32::MAX);
+            object.opened.context.note_waiting(ObjectKind::Cq, handle, events);
+        };
+        object.events.wait(note);
+        object.async_events.wait(note);
         if let Some((channel, token)) = &object.channel {
             channel.queues().remove(token);
             // SAFETY: a live object's struct; `channel` never changes.
@@ -212,7 +218,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
             let seen: *mut ibv_cq = core::ptr::with_exposed_provenance_mut(address);
             // One that was destroyed between the event and now is not told of.
             let Ok(queue) = CompletionQueue::store().get(seen) else { continue };
-            queue.events.got();
+            queue.cq.show_unacknowledged(queue.events.got());
             // SAFETY: as promised by the caller, and not null; `seen` is a live object's struct.
             unsafe {
                 cq.write(seen);
@@ -225,7 +231,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
 
 pub(crate) extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     if let Ok(object) = CompletionQueue::store().get(cq) {
-        object.events.acked(nevents.into());
+        object.cq.show_unacknowledged(object.events.acked(nevents.into()));
     }
 }
 
@@ -260,13 +266,24 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc:
         return -broken(Call::PollCq, Rule::NullPointer { what: Field::Wc }).0;
     }
     let mut next = wc;
+    let mut fails = false;
     let polled = object.cq.poll(most, |cqe| {
+        fails |= cqe.completion.status != WcStatus::Success;
         // SAFETY: at most `num_entries` are taken, and `wc` has room for them.
         unsafe {
             next.write(completion(cqe));
             next = next.add(1);
         }
     });
+    if fails {
+        for index in 0..polled as usize {
+            // SAFETY: `polled` completions were written to `wc`.
+            let (status, qpn) = unsafe { ((*wc.add(index)).status, (*wc.add(index)).qp_num) };
+            if status != IBV_WC_SUCCESS {
+                failed(object.cq.context(), qpn);
+            }
+        }
+    }
     if polled == 0 && most > 0 && object.cq.is_overrun() {
         return -libc::EIO;
     }

@@ -1,6 +1,6 @@
 //! The polling interface of one completion at a time: `ibv_create_cq_ex(3)`.
 
-use crate::answer::{Errno, broken, pointer};
+use crate::answer::{Errno, broken, failed, pointer};
 use crate::completion::{Asked, CompletionQueue, create, imm_data};
 use crate::layout::*;
 use crate::store::{live, no_object};
@@ -77,7 +77,9 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
     let Some(object) = (unsafe { queue(cq) }) else {
         return no_object::<CompletionQueue>(Call::PollCq, cq.is_null()).0;
     };
+    let mut fails = None;
     let taken = object.cq.poll(1, |cqe| {
+        fails = (cqe.completion.status != WcStatus::Success).then_some(cqe.completion.qpn.value());
         // SAFETY: one thread at a time; C reads these two fields of a live object's struct.
         unsafe {
             *object.current.get() = *cqe;
@@ -85,6 +87,9 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
             (*cq).status = cqe.completion.status.value();
         }
     });
+    if let Some(qpn) = fails {
+        failed(object.cq.context(), qpn);
+    }
     match taken {
         0 if object.cq.is_overrun() => libc::EIO,
         0 => libc::ENOENT,

@@ -23,24 +23,35 @@ impl Unacked {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program gets an event.
-    pub(crate) fn got(&self) {
-        *self.lock() += 1;
+    /// The program gets an event; how many it has not acknowledged now.
+    pub(crate) fn got(&self) -> u64 {
+        let mut count = self.lock();
+        *count += 1;
+        *count
     }
 
-    /// The program acknowledges events. More than it has got count as all of them.
-    pub(crate) fn acked(&self, events: u64) {
+    /// The program acknowledges events, and how many are left. More than it has got count as all of them.
+    pub(crate) fn acked(&self, events: u64) -> u64 {
         let mut count = self.lock();
         *count = count.saturating_sub(events);
         self.fell.notify_all();
+        *count
     }
 
-    /// Waits until all are acknowledged, as destroying an object does.
-    pub(crate) fn wait(&self) {
+    /// Waits until all are acknowledged, as destroying an object does. If it must wait, `note` is told for how many, and
+    /// then that there are none.
+    pub(crate) fn wait(&self, note: impl Fn(u64)) {
+        let missing = *self.lock();
+        if missing == 0 {
+            return;
+        }
+        note(missing);
         let mut count = self.lock();
         while *count > 0 {
             count = self.fell.wait(count).unwrap_or_else(PoisonError::into_inner);
         }
+        drop(count);
+        note(0);
     }
 }
 
@@ -68,7 +79,7 @@ pub(crate) unsafe extern "C" fn ibv_get_async_event(
 fn next_event(opened: &Opened) -> Result<ibv_async_event, Errno> {
     loop {
         opened.context.note_sleep();
-        let AsyncEvent { kind, subject } = opened.context.events().take().map_err(|e| system(&e))?;
+        let AsyncEvent { kind, subject } = opened.context.take_event().map_err(|e| system(&e))?;
         let subjects = opened.subjects();
         let about = match subject {
             Subject::Port(port) => return Ok(told(kind.value(), async_element { port_num: port.into() })),
@@ -132,16 +143,21 @@ mod tests {
     #[test]
     fn a_destroy_waits_for_the_last_acknowledgement() {
         let unacked = Unacked::default();
-        unacked.wait();
+        unacked.wait(|_| panic!("there is nothing to wait for"));
         unacked.got();
         unacked.got();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| unacked.wait());
+            let waiting = scope.spawn(|| {
+                let told = Mutex::new(Vec::new());
+                unacked.wait(|missing| told.lock().unwrap().push(missing));
+                told.into_inner().unwrap()
+            });
+            std::thread::sleep(Duration::from_millis(20));
             unacked.acked(1);
             std::thread::sleep(Duration::from_millis(20));
             assert!(!waiting.is_finished());
             unacked.acked(7);
-            assert!(waiting.join().is_ok());
+            assert_eq!(waiting.join().unwrap(), [2, 0]);
         });
         unacked.got();
         assert_eq!(*unacked.lock(), 1, "too many acknowledgements do not count ahead");

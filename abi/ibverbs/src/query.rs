@@ -8,7 +8,7 @@ use crate::layout::*;
 use core::ffi::{c_int, c_uint};
 use core::mem::offset_of;
 use core::ptr;
-use glassnic_verbs::events::{Call, Field, Limit, Rule};
+use glassnic_verbs::events::{Call, Field, Rule};
 use glassnic_verbs::{Context, GID_TABLE_LEN, attr::Mtu};
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ fn device_attr(context: &Context) -> ibv_device_attr {
         max_qp_rd_atom: limits.max_qp_rd_atom.into(),
         max_res_rd_atom: int(limits.max_qp.saturating_mul(limits.max_qp_rd_atom.into())),
         max_qp_init_rd_atom: limits.max_qp_init_rd_atom.into(),
-        atomic_cap: IBV_ATOMIC_HCA,
+        atomic_cap: if limits.atomics { IBV_ATOMIC_HCA } else { IBV_ATOMIC_NONE },
         max_ah: int(limits.max_ah),
         max_pkeys: 1,
         local_ca_ack_delay: 15,
@@ -193,7 +193,7 @@ fn port_attr(context: &Context) -> ibv_port_attr {
         if port.active { (IBV_PORT_ACTIVE, LINK_UP) } else { (IBV_PORT_DOWN, DISABLED) };
     ibv_port_attr {
         state,
-        max_mtu: Mtu::M4096.value(),
+        max_mtu: Mtu::at_most(context.limits().max_mtu).unwrap_or(Mtu::M4096).value(),
         active_mtu: port.active_mtu.value(),
         gid_tbl_len: GID_TABLE_LEN.into(),
         port_cap_flags: IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
@@ -244,11 +244,11 @@ fn gid_index(call: Call, index: i64) -> Result<u8, Errno> {
         Ok(index) if index < GID_TABLE_LEN => Ok(index),
         _ => Err(broken(
             call,
-            Rule::ExceedsLimit {
+            Rule::OutOfRange {
                 what: Field::GidIndex,
                 offered: index as u64,
-                limit: u64::from(GID_TABLE_LEN) - 1,
-                limit_name: Limit::GidTblLen,
+                min: 0,
+                max: u64::from(GID_TABLE_LEN) - 1,
             },
         )),
     }
@@ -384,9 +384,8 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
             return Err(broken(call, Rule::NullPointer { what: Field::PkeyIndex }));
         };
         if index != 0 {
-            let (what, limit_name) = (Field::PkeyIndex, Limit::PkeyTblLen);
-            let offered = i64::from(index) as u64;
-            return Err(broken(call, Rule::ExceedsLimit { what, offered, limit: 0, limit_name }));
+            let (what, offered) = (Field::PkeyIndex, i64::from(index) as u64);
+            return Err(broken(call, Rule::OutOfRange { what, offered, min: 0, max: 0 }));
         }
         *pkey = DEFAULT_PKEY.to_be();
         Ok(0)

@@ -143,17 +143,24 @@ fn create(
     operations: Option<u64>,
 ) -> Result<*mut ibv_qp, Errno> {
     let domain = given::<Domain>(call, pd)?;
-    let unknown = |_| broken(call, Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
+    // The device keeps what it refused: from here on there is one.
+    let refuse = |rule| refused(&domain.0.context().refuse(call, None, rule));
+    let unknown = |_| refuse(Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
     let qp_type = QpType::try_from(attr.qp_type).map_err(unknown)?;
     if !attr.srq.is_null() {
-        return Err(broken(call, Rule::NotSupported { what: Field::Srq, value: 1 }));
+        return Err(refuse(Rule::NotSupported { what: Field::Srq, value: 1 }));
     }
-    let send_cq = queue(call, Field::SendCq, attr.send_cq)?;
-    let recv_cq = queue(call, Field::RecvCq, attr.recv_cq)?;
+    for (what, cq) in [(Field::SendCq, attr.send_cq), (Field::RecvCq, attr.recv_cq)] {
+        if cq.is_null() {
+            return Err(refuse(Rule::NullPointer { what }));
+        }
+    }
+    let send_cq = given::<CompletionQueue>(call, attr.send_cq)?;
+    let recv_cq = given::<CompletionQueue>(call, attr.recv_cq)?;
     for cq in [&send_cq, &recv_cq] {
         if !cq.cq.context().is(domain.0.context()) {
             let rule = Rule::OtherContext { kind: ObjectKind::Cq, handle: cq.cq.handle() };
-            return Err(broken(call, rule));
+            return Err(refuse(rule));
         }
     }
     let init = QpInit {
@@ -200,13 +207,6 @@ fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, q
         ..public.qp_ex.qp_base
     };
     public
-}
-
-fn queue(call: Call, what: Field, cq: *mut ibv_cq) -> Result<Arc<CompletionQueue>, Errno> {
-    if cq.is_null() {
-        return Err(broken(call, Rule::NullPointer { what }));
-    }
-    given::<CompletionQueue>(call, cq)
 }
 
 /// # Safety
@@ -274,8 +274,11 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         object.qp.destroy().map_err(|refusal| refused(&refusal))?;
         let qpn = object.qp.qpn();
         object.opened.subjects().qps.remove(&qpn);
-        object.opened.context.events().withdraw(|event| event.subject == Subject::Qp(qpn));
-        object.async_events.wait();
+        object.opened.context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
+        object.async_events.wait(|missing| {
+            let events = u32::try_from(missing).unwrap_or(u32::MAX);
+            object.opened.context.note_waiting(ObjectKind::Qp, qpn, events);
+        });
         taken::<QueuePair>(call, qp).map(drop)
     }))
 }

@@ -1,6 +1,5 @@
 //! `glassnic demo`: two stock programs talk, and one watches.
 
-mod narrate;
 mod summary;
 mod watch;
 
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use glassnic_verbs::inspect::monotonic_ns as now_ns;
 
 use crate::{libdir, run};
-use narrate::Told;
+use glassnic_inspect::Told;
 use watch::{Seen, Watcher};
 
 /// The stock program, from rdma-core's examples: a server and a client that send messages to and fro.

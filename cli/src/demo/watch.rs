@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use glassnic_events::Call;
+use glassnic_inspect::{Repeats, Told, tell};
 use glassnic_verbs::inspect::{Folder, NicView};
-use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
 
-use super::narrate::{Told, tell};
 use super::summary::Lives;
 
 /// Something that happened at a side.
@@ -25,8 +24,7 @@ struct Watched {
     view: NicView,
     /// Number of the record to be read next.
     next: u64,
-    /// A move that a command's line has told, and whose own record is still to come.
-    moving: Option<(u32, u8, u8)>,
+    repeats: Repeats,
 }
 
 /// Watches the NICs of some processes.
@@ -74,8 +72,8 @@ impl Watcher {
                 }
                 nic.next = record.seq() + 1;
                 self.lives.note(side, &record);
-                if !nic.is_told(&record) {
-                    say(tell(&record));
+                if !nic.repeats.has(&record) {
+                    say(tell(crate::lang(), &record));
                 }
             }
         }
@@ -97,7 +95,7 @@ impl Watcher {
             };
             let how = format!("{}: {}, process {}", Call::OpenDevice, view.device(), view.pid());
             seen.push(Seen { at_ns: view.opened_ns(), side, told: Told::new("NIC", "opened", how) });
-            self.nics.push(Watched { side, name, view, next: 1, moving: None });
+            self.nics.push(Watched { side, name, view, next: 1, repeats: Repeats::default() });
         }
     }
 
@@ -116,25 +114,6 @@ impl Watcher {
         for nic in &self.nics {
             // Somebody else may have cleaned up before.
             let _ = self.folder.remove(&nic.name);
-        }
-    }
-}
-
-impl Watched {
-    /// A modify is kept as a command and as the move that follows from it; the command's line tells both.
-    fn is_told(&mut self, record: &CommandRecord) -> bool {
-        match record.opcode() {
-            Ok(CommandOpcode::ModifyQp) => {
-                let moved = record.body::<body::ModifyQp>();
-                self.moving = moved.map(|b| (record.qpn(), b.from_state, b.to_state));
-                false
-            }
-            Ok(CommandOpcode::StateMoved) => {
-                let moved = record.body::<body::StateMoved>();
-                let moved = moved.map(|b| (record.qpn(), b.from_state, b.to_state));
-                moved.is_some() && self.moving.take_if(|moving| Some(*moving) == moved).is_some()
-            }
-            _ => false,
         }
     }
 }

@@ -63,8 +63,9 @@ pub const fn errno(rule: &Rule) -> Errno {
         | Rule::MtuAbovePort { .. } => Errno::EINVAL,
 
         // rdma_get_gid_attr() says ENODATA for an entry without a GID since Linux 5.8; before it was EINVAL.
-        // (An index beyond the table stays EINVAL: that is OutOfRange.)
+        // An index beyond the table is EINVAL in all of them.
         Rule::GidIndexEmpty { .. } => Errno::ENODATA,
+        Rule::GidIndexBeyond { .. } => Errno::EINVAL,
 
         // Address resolution passes on what routing and neighbour discovery say.
         Rule::NoRoute { .. } => Errno::ENETUNREACH,
@@ -82,6 +83,7 @@ pub const fn errno(rule: &Rule) -> Errno {
         | Rule::ReceivesComeFromSrq { .. } => Errno::EINVAL,
 
         Rule::ExceedsLimit { .. }
+        | Rule::CapAboveLimit { .. }
         | Rule::OutOfRange { .. }
         | Rule::UnknownValue { .. }
         | Rule::NullPointer { .. }

@@ -253,6 +253,8 @@ named_enum! {
         MwUnbound = 22 "the memory window is not bound",
         /// The address of an atomic is not a multiple of eight.
         AtomicUnaligned = 23 "atomic on an address that is not a multiple of 8",
+        /// The rkey was invalidated, or its region deregistered, since it was given out.
+        RkeyInvalidated = 25 "the rkey was invalidated, or its region deregistered",
         /// The key cannot be invalidated by the peer.
         InvalidateRefused = 24 "the key cannot be invalidated remotely",
 

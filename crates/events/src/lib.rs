@@ -12,6 +12,7 @@
 //! | [`name`] | the names of calls, fields, limits and objects, as the man pages spell them |
 //! | [`rule`] | [`Rule`], [`Refusal`]: what was refused and why |
 //! | [`mod@errno`] | the one function from a rule to an `errno` |
+//! | [`failure`] | [`Failure`]: a first cause with the values around it |
 //! | [`event`] | [`Event`], [`EventSink`], [`FirstCause`], [`DropReason`] |
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod macros;
 
 pub mod errno;
 pub mod event;
+pub mod failure;
 pub mod name;
 mod packed;
 pub mod qp;
@@ -32,6 +34,7 @@ mod tests;
 
 pub use errno::{Errno, errno};
 pub use event::{Cause, Check, DropReason, Event, EventSink, FirstCause, NakCode, NoSink};
+pub use failure::{Failure, KeyAccess, PathAttrs, Region};
 pub use macros::Unknown;
 pub use name::{Call, Field, Limit, ObjectKind, Queue};
 pub use qp::{AttrMask, QpState, QpType, StateSet, Transition, TransitionSet};

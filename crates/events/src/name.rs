@@ -217,6 +217,35 @@ named_enum! {
     }
 }
 
+impl Field {
+    /// The limit of a device that bounds a field of `cap`; `None` for other fields.
+    pub const fn limit_of_cap(self) -> Option<Limit> {
+        match self {
+            Self::MaxSendWr | Self::MaxRecvWr => Some(Limit::MaxQpWr),
+            Self::MaxSendSge | Self::MaxRecvSge => Some(Limit::MaxSge),
+            Self::MaxInlineData => Some(Limit::MaxInlineData),
+            _ => None,
+        }
+    }
+}
+
+impl ObjectKind {
+    /// The limit of a device on objects of this kind, where it states one.
+    pub const fn limit(self) -> Option<Limit> {
+        match self {
+            Self::Pd => Some(Limit::MaxPd),
+            Self::Mr => Some(Limit::MaxMr),
+            Self::Mw => Some(Limit::MaxMw),
+            Self::Cq => Some(Limit::MaxCq),
+            Self::Qp => Some(Limit::MaxQp),
+            Self::Srq => Some(Limit::MaxSrq),
+            Self::Ah => Some(Limit::MaxAh),
+            Self::McastGroup => Some(Limit::MaxMcastGrp),
+            _ => None,
+        }
+    }
+}
+
 named_enum! {
     /// A kind of object that a program holds a handle of.
     pub enum ObjectKind {

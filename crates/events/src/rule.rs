@@ -58,7 +58,8 @@ pub struct Refusal {
     pub call: Call,
     /// The queue pair meant, if the call is about one.
     pub qpn: Option<u32>,
-    /// The states between which the call meant to move the queue pair.
+    /// The states between which the call meant to move the queue pair; the state it is in, twice, for a call that does not
+    /// move it. The first is where it still is.
     pub moving: Option<(QpState, QpState)>,
     /// The rule that was broken, with the values.
     pub rule: Rule,
@@ -80,6 +81,12 @@ impl Refusal {
     pub const fn moving(mut self, from: QpState, to: QpState) -> Self {
         self.moving = Some((from, to));
         self
+    }
+
+    /// The same refusal of a call on a queue pair in this state.
+    #[must_use]
+    pub const fn in_state(self, state: QpState) -> Self {
+        self.moving(state, state)
     }
 
     /// Packs it. Word 0 holds call (bits 0–15), rule (16–31), QPN (32–55), the states moved between (56–58 from, 59–61
@@ -256,6 +263,18 @@ rules! {
             qp_type: QpType,
         },
 
+        /// A size is above what queue pairs of this type can have.
+        CapAboveLimit = 11 {
+            /// The field of `cap`.
+            what: Field,
+            /// Its value.
+            offered: u32,
+            /// The greatest value allowed; [`Field::limit_of_cap`] names where a program can read it.
+            limit: u32,
+            /// The type.
+            qp_type: QpType,
+        },
+
         // Moving a queue pair.
 
         /// The two states are not joined by an arrow.
@@ -280,6 +299,8 @@ rules! {
             forbidden: AttrMask,
             /// The moves of this type in which all these bits may be given; empty if there is none.
             allowed_in: TransitionSet,
+            /// The moves in which the lowest of these bits may be given: told where no move takes all.
+            first_in: TransitionSet,
         },
         /// `cur_qp_state` says that the queue pair is in a state in which it is not.
         StateMismatch = 23 {
@@ -347,6 +368,17 @@ rules! {
             /// The field that asks for them.
             what: Field,
         },
+        /// The index is beyond the end of the GID table.
+        GidIndexBeyond = 33 {
+            /// The port.
+            port: u8,
+            /// The index given.
+            index: u8,
+            /// Entries of the table, empty ones included.
+            len: u8,
+            /// The indices that hold a GID.
+            valid: IndexSet,
+        },
 
         // Posting work.
 
@@ -363,6 +395,9 @@ rules! {
             queue: Queue,
             /// The requests it can hold.
             depth: u32,
+            /// Those of them that are done but were not signaled: they keep their place until a later one that is
+            /// signaled is polled.
+            silent: u32,
         },
         /// More scatter/gather entries than the queue was created for.
         TooManySges = 42 {

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use glassnic_link::iface::{self, Choice, GidEntry, GidTable, Interface};
+use glassnic_nic::limits::Limits;
 use glassnic_nic::port::{GID_TABLE_LEN, Port};
 use glassnic_transport::attr::Mtu;
 
@@ -20,6 +21,8 @@ pub struct HostDevice {
     pub index: u32,
     /// Node GUID, never 0.
     pub guid: u64,
+    /// What it can do.
+    pub limits: Limits,
     state: Mutex<State>,
 }
 
@@ -30,7 +33,7 @@ struct State {
 }
 
 impl HostDevice {
-    fn new(spec: iface::DeviceSpec, index: u32, now: Option<Interface>) -> Self {
+    fn new(spec: iface::DeviceSpec, index: u32, now: Option<Interface>, limits: Limits) -> Self {
         let iface::DeviceSpec { device: name, interface, choice } = spec;
         let mut table = GidTable::default();
         if let Some(i) = &now {
@@ -38,7 +41,7 @@ impl HostDevice {
         }
         let guid = guid(now.as_ref(), &name);
         let state = Mutex::new(State { table, interface: now });
-        Self { name, interface, choice, index, guid, state }
+        Self { name, interface, choice, index, guid, limits, state }
     }
 
     /// Reads the interface again. True if something has changed.
@@ -66,7 +69,7 @@ impl HostDevice {
         let mtu = state.interface.as_ref().map_or(1024, Interface::active_mtu);
         Port {
             gids,
-            active_mtu: Mtu::at_most(mtu).unwrap_or_default(),
+            active_mtu: Mtu::at_most(mtu.min(self.limits.max_mtu)).unwrap_or_default(),
             active: state.interface.as_ref().is_some_and(|i| i.up && i.running),
         }
     }
@@ -100,8 +103,9 @@ fn guid(interface: Option<&Interface>, name: &str) -> u64 {
 /// The devices that the environment asks for.
 ///
 /// # Errors
-/// What is wrong with `GLASSNIC_DEVICES`, in a line; or that interfaces cannot be read.
+/// What is wrong with `GLASSNIC_DEVICES` or `GLASSNIC_PROFILE`, in a line; or that interfaces cannot be read.
 pub(crate) fn discover() -> Result<Vec<HostDevice>, String> {
+    let limits = crate::profile::from_env()?;
     let all = iface::interfaces().map_err(|e| format!("cannot read the interfaces: {e}"))?;
     let specs = match std::env::var("GLASSNIC_DEVICES") {
         Ok(text) if !text.is_empty() => {
@@ -112,7 +116,7 @@ pub(crate) fn discover() -> Result<Vec<HostDevice>, String> {
     let find = |name: &str| all.iter().find(|i| i.name == name).cloned();
     let make = |(n, spec): (usize, iface::DeviceSpec)| {
         let now = find(&spec.interface);
-        HostDevice::new(spec, n as u32, now)
+        HostDevice::new(spec, n as u32, now, limits)
     };
     Ok(specs.into_iter().enumerate().map(make).collect())
 }

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 
 use glassnic_link::udp::Family;
 use glassnic_nic::Nic;
+use glassnic_nic::context::Header;
 use glassnic_transport::{Incoming, Payload};
 use glassnic_wire::icrc::{Flow, IpId};
 use glassnic_wire::{Packet, ip, parse_packet};
 
 use crate::links::{Links, OWN};
-use crate::record;
+use crate::{record, tap};
 
 /// Records and datagrams taken in one step.
 const STEP: usize = 64;
@@ -79,6 +80,10 @@ impl Engine {
     pub(crate) fn step(&mut self, now: u64, families: &[Family]) -> Step {
         let mut step = Step::default();
         self.links.now_ns = now;
+        let capture = self.nics.iter().flatten().any(|n| n.memory().get(Header::CaptureUntilNs) > now);
+        if capture != self.links.tap.is_some() {
+            self.links.turn_tap(capture);
+        }
         step.busy |= self.take_shm(now);
         if !families.is_empty() {
             step.busy |= self.take_udp(now, families);
@@ -141,7 +146,13 @@ impl Engine {
                 let src = d.src.ip();
                 let flow =
                     Flow { src, dst: d.dst, sport: d.src.port(), dport: glassnic_wire::frame::ROCE_PORT };
-                if self.links.checker.check(&flow, d.bytes, IpId::Expected(d.segment)).is_err() {
+                let id = self.links.checker.check(&flow, d.bytes, IpId::Expected(d.segment));
+                if self.links.tap.is_some() && !self.links.is_own(src) {
+                    let (sport, dst) = (flow.sport, flow.dst);
+                    let datagram = tap::Datagram { src, sport, dst, tos: d.tos, ttl: d.ttl, bytes: d.bytes };
+                    self.links.tap.iter_mut().for_each(|tap| tap.received(now, &datagram, id.ok()));
+                }
+                if id.is_err() {
                     continue;
                 }
                 if let Ok(packet) = parse_packet(d.bytes) {

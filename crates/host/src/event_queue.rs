@@ -33,6 +33,16 @@ impl<T> EventQueue<T> {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
+    /// Events that wait.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Takes the oldest event, and waits for one if the descriptor is blocking.
     ///
     /// # Errors

@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use glassnic_link::directory::{self, DirectoryError};
+use glassnic_link::process::Identity;
 use glassnic_nic::context::{ContextMemory, Header, Words};
+use glassnic_nic::driver;
+use glassnic_nic::object::{self, Kind};
 use glassnic_nic::qpc::{Field, Image};
 use glassnic_nic::recorder::Recorder;
 use glassnic_wire::command::CommandRecord;
@@ -20,6 +23,12 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 pub use crate::sys::monotonic_ns;
+
+/// The environment variable that names a folder for files of packets, for processes that are to be captured from the
+/// beginning.
+pub const CAPTURE_VARIABLE: &str = crate::tap::VARIABLE;
+/// Bytes that a process writes of its packets at most.
+pub const CAPTURE_MAX: u64 = crate::tap::FILE_MAX;
 
 /// How often a context that is being written is read again before it is left out.
 const TRIES: u32 = 1000;
@@ -80,6 +89,25 @@ impl Folder {
         Ok(memory.filter(|m| m.get(Header::Pid) != 0).map(|memory| NicView { memory }))
     }
 
+    /// Asks the process of a segment to write its packets into the file of [`Self::tap`], until this time of
+    /// [`monotonic_ns`]; 0 ends it. The file's only reader is whoever asked.
+    ///
+    /// # Errors
+    /// System calls.
+    pub fn ask_packets(&self, name: &str, until_ns: u64) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        // Into the file, not through a mapping: a page of ours that could be written would be one that we could break.
+        rustix::io::pwrite(&fd, &until_ns.to_le_bytes(), Header::CaptureUntilNs as u64 * 8)?;
+        Ok(())
+    }
+
+    /// The file of packets of a process, as far as it has been written: a pcapng file in `folder`, or in this one.
+    #[must_use]
+    pub fn tap(&self, folder: Option<&Path>, pid: u32) -> PathBuf {
+        folder.unwrap_or(&self.path).join(crate::tap::file_name(pid))
+    }
+
     /// Removes a segment; views of it stay.
     ///
     /// # Errors
@@ -104,7 +132,22 @@ pub struct NicView {
     memory: ContextMemory,
 }
 
+/// A QP as its NIC's segment shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QpView {
+    /// What the device knows.
+    pub context: Image,
+    /// What its driver knows. Of the same QP, though perhaps of a moment before or after.
+    pub driver: driver::Image,
+}
+
 impl NicView {
+    /// A NIC in this process's own memory, as simulations have it.
+    #[must_use]
+    pub fn in_memory(memory: ContextMemory) -> Self {
+        Self { memory }
+    }
+
     /// The process that opened it.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -129,6 +172,62 @@ impl NicView {
         self.memory.get(Header::Open) == 1
     }
 
+    /// The name of the process's program.
+    #[must_use]
+    pub fn command(&self) -> String {
+        self.memory.command()
+    }
+
+    /// Whether the process that opened it still runs: the same, not another one that got its pid later.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        // Where the stack begins is not in the header, and 0 stands for unknown.
+        let start_time = self.memory.get(Header::StartTime);
+        Identity { pid: self.pid(), start_time, start_stack: 0 }.is_alive()
+    }
+
+    /// The frames above the verb that made an object, innermost first, one a line. `None` where nobody knows.
+    #[must_use]
+    pub fn site(&self, site: u32) -> Option<String> {
+        self.memory.site_text(site)
+    }
+
+    /// The objects of a kind. One that did not stand still for long is left out.
+    pub fn objects(&self, kind: Kind) -> impl Iterator<Item = object::Image> {
+        let read = move |index| object::Image::load(&self.memory, kind, index);
+        (0..self.memory.high(kind)).filter_map(move |index| steady(|| read(index)))
+    }
+
+    /// The QPs that there are, as the device and as the driver know them. One that did not stand still for long is left out.
+    pub fn qps(&self) -> impl Iterator<Item = QpView> {
+        (0..self.qp_high()).filter_map(|slot| self.qp(slot))
+    }
+
+    /// Both sides of the QP in a slot. The driver's block has no sequence number of its own: it is whole when two copies
+    /// are the same, and the context's, when it has the same QP before and after.
+    fn qp(&self, slot: usize) -> Option<QpView> {
+        let words = self.memory.qpc(slot)?;
+        for _ in 0..TRIES {
+            let before = Image::load(words, TRIES)?.get(Field::Qpn);
+            if before == 0 {
+                return None;
+            }
+            let driver = steady(|| Some(driver::Image::load(&self.memory, slot)))?;
+            let context = Image::load(words, TRIES)?;
+            // A QP that is being made or unmade has one of the two.
+            let same = driver.get(driver::Field::Qpn) == before || driver.get(driver::Field::Qpn) == 0;
+            if context.get(Field::Qpn) == before && same {
+                return Some(QpView { context, driver });
+            }
+        }
+        None
+    }
+
+    fn qp_high(&self) -> usize {
+        // Up to the highest used, as reading a page of the file that was never written would allocate it.
+        self.memory.get(Header::QpHigh).min(self.memory.layout().qp_slots as u64) as usize
+    }
+
     /// Records of the flight recorder from number `from` on (counted from 1), oldest first; those that were overwritten
     /// are missing, which their numbers show.
     #[must_use]
@@ -138,9 +237,96 @@ impl NicView {
 
     /// The contexts of the QPs that there are. One that did not stand still for long is left out.
     pub fn contexts(&self) -> impl Iterator<Item = Image> {
-        // Up to the highest used, as reading a page of the file that was never written would allocate it.
-        let slots = self.memory.get(Header::QpHigh).min(self.memory.layout().qp_slots as u64) as usize;
-        let images = (0..slots).filter_map(|slot| Image::load(self.memory.qpc(slot)?, TRIES));
+        let images = (0..self.qp_high()).filter_map(|slot| Image::load(self.memory.qpc(slot)?, TRIES));
         images.filter(|image| image.get(Field::Qpn) != 0)
+    }
+}
+
+/// Reads until two copies in a row are the same; `None` if there is nothing, or it never stood still.
+fn steady<T: PartialEq>(read: impl Fn() -> Option<T>) -> Option<T> {
+    let mut last = read()?;
+    for _ in 0..TRIES {
+        let again = read()?;
+        if again == last {
+            return Some(again);
+        }
+        last = again;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use glassnic_nic::context::Layout;
+
+    use super::*;
+
+    /// Two sides of a slot change between two QPs all the time: a copy never mixes them.
+    #[test]
+    fn a_copy_is_of_one_qp_however_fast_it_changes() {
+        let memory = ContextMemory::private(Layout::bare(1, 0));
+        memory.set(Header::QpHigh, 1);
+        let writer = memory.clone();
+        let thread = std::thread::spawn(move || {
+            let mut image = Image::default();
+            for n in 1..=50_000_u64 {
+                let driver = writer.driver(0).unwrap();
+                driver.iter().for_each(|word| word.store(0, Ordering::Release));
+                image.set(Field::Qpn, n & 0xffff);
+                image.set(Field::Msn, n & 0xffff);
+                image.store(writer.qpc(0).unwrap(), 0);
+                for word in driver {
+                    word.store(n & 0xffff, Ordering::Release);
+                }
+            }
+        });
+        let view = NicView::in_memory(memory);
+        let mut seen = 0;
+        while !thread.is_finished() {
+            for qp in view.qps() {
+                seen += 1;
+                let qpn = qp.context.get(Field::Qpn);
+                assert_eq!(qp.context.get(Field::Msn), qpn);
+                let driver = qp.driver.get(driver::Field::Qpn);
+                assert!(driver == qpn || driver == 0, "{driver} is not {qpn}");
+            }
+        }
+        thread.join().unwrap();
+        let last: Vec<_> = view.qps().collect();
+        assert_eq!(last[0].driver.get(driver::Field::Qpn), 50_000);
+        assert!(seen > 0);
+    }
+
+    #[test]
+    fn what_never_stands_still_is_left_out() {
+        let count = std::cell::Cell::new(0);
+        let moving = || {
+            count.set(count.get() + 1);
+            Some(count.get())
+        };
+        assert_eq!(steady(moving), None);
+        let torn_once = || {
+            count.set(count.get() + 1);
+            Some(count.get().min(3))
+        };
+        count.set(0);
+        assert_eq!(steady(torn_once), Some(3));
+        assert_eq!(steady(|| None::<u8>), None);
+    }
+
+    #[test]
+    fn another_process_under_the_same_pid_is_not_taken_for_it() {
+        let memory = ContextMemory::private(Layout::bare(0, 0));
+        let me = Identity::mine();
+        memory.set(Header::Pid, me.pid.into());
+        memory.set(Header::StartTime, me.start_time);
+        memory.set_command("name");
+        let view = NicView::in_memory(memory.clone());
+        assert!(view.is_alive());
+        assert_eq!(view.command(), "name");
+        memory.set(Header::StartTime, me.start_time + 1);
+        assert!(!view.is_alive());
     }
 }

@@ -10,10 +10,12 @@ mod event_queue;
 pub mod inspect;
 mod links;
 mod open;
+pub mod profile;
 mod record;
 mod runtime;
 mod segment;
 pub mod sys;
+mod tap;
 
 pub use devices::HostDevice;
 pub use event_queue::EventQueue;

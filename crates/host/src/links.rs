@@ -14,6 +14,7 @@ use glassnic_wire::frame::ROCE_PORT;
 use glassnic_wire::icrc::{Flow, IcrcChecker};
 use glassnic_wire::{Qpn, Service, ip, pad_for};
 
+use crate::tap::Tap;
 use crate::{record, sys};
 
 /// `source` of a payload that lies in this process.
@@ -81,6 +82,10 @@ pub(crate) struct Links {
     last: Option<([u8; 16], u32, u64, Route)>,
     /// By [`Family`]: something went or came that way since the runtime last asked.
     pub udp_used: [bool; 2],
+    /// Where packets go for a capture, while somebody asks for one.
+    pub tap: Option<Box<Tap>>,
+    /// The environment asks for one, for good.
+    tap_stays: bool,
 }
 
 impl Links {
@@ -91,6 +96,7 @@ impl Links {
         tx: TxBatch,
         force: Option<Force>,
     ) -> Self {
+        let tap = Tap::from_env();
         let pacer = Pacer::new(sockets.as_ref().map_or(0, Sockets::receive_buffer));
         Self {
             node,
@@ -111,7 +117,30 @@ impl Links {
             sender: None,
             last: None,
             udp_used: [false; 2],
+            tap_stays: tap.is_some(),
+            tap,
         }
+    }
+
+    /// Opens or ends a capture, as somebody outside has asked.
+    #[cold]
+    pub(crate) fn turn_tap(&mut self, on: bool) {
+        match (on, &self.node) {
+            _ if self.tap_stays => {}
+            (true, Some(node)) => self.tap = Tap::open(node.path()),
+            (true, None) => {}
+            (false, _) => {
+                if let Some(tap) = self.tap.take() {
+                    tap.discard();
+                }
+            }
+        }
+    }
+
+    /// Whether an address is this host's.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        let gid = ip::gid_from_ip(address);
+        self.local_gids.iter().any(|(own, _)| *own == gid)
     }
 
     /// The host's addresses: (address, interface).
@@ -231,6 +260,9 @@ impl Links {
     /// Sends what waits, and rings the bells of those we sent to. True if something could not leave.
     pub(crate) fn flush(&mut self) -> bool {
         let mut stuck = false;
+        if let Some(tap) = &mut self.tap {
+            tap.flush();
+        }
         if let Some(sockets) = &self.sockets
             && !self.tx.is_empty()
         {
@@ -350,7 +382,13 @@ impl World for Links {
     }
 
     fn transmit(&mut self, src_gid: [u8; 16], tx: &Tx<'_>) {
-        match self.remember(tx.path.dgid, tx.headers.bth.dest_qp) {
+        let route = self.remember(tx.path.dgid, tx.headers.bth.dest_qp);
+        if let Some(tap) = &mut self.tap
+            && route != Route::Nowhere
+        {
+            tap.sent(self.now_ns, src_gid, tx);
+        }
+        match route {
             Route::Memory => {
                 let mut buffer = self.buffer();
                 if record::encode(src_gid, tx, &mut buffer) {

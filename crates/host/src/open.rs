@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use glassnic_events::{AsyncEventType, Call, ObjectKind, Refusal, Rule};
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::limits::Limits;
-use glassnic_nic::{CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
+use glassnic_nic::{Caller, CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
 use glassnic_transport::attr::AddressVector;
 use glassnic_wire::{Qpn, Service};
 
@@ -16,10 +16,23 @@ use crate::devices::HostDevice;
 use crate::event_queue::EventQueue;
 use crate::runtime::{Runtime, steer};
 use crate::segment::Segment;
-use crate::sys::monotonic_ns;
+use crate::sys::backtrace::Trace;
+use crate::sys::{monotonic_ns, thread_id};
 
-/// QP contexts of a NIC, and records of its flight recorder. Memory is taken as it is used.
-const LAYOUT: Layout = Layout { qp_slots: 65_536, recorder_slots: 16_384 };
+/// What a NIC's segment has room for. Memory is taken as it is used.
+fn layout(limits: &Limits) -> Layout {
+    let objects = [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, MAX_SRQ, MAX_CHANNEL];
+    Layout {
+        qp_slots: limits.max_qp as usize,
+        // A table of handles never hands out the last index.
+        object_slots: objects.map(|n| n as usize + 1),
+        site_slots: 1024,
+        recorder_slots: 32_768,
+    }
+}
+
+const MAX_SRQ: u32 = 65_536;
+const MAX_CHANNEL: u32 = 65_536;
 
 /// A completion event: the token of the CQ that has completions.
 pub type CompletionQueue = EventQueue<u64>;
@@ -38,9 +51,24 @@ pub struct AsyncEvent {
 struct Hub {
     channels: Mutex<BTreeMap<u32, (Arc<CompletionQueue>, u64)>>,
     asynchronous: EventQueue<AsyncEvent>,
+    /// Where an inspector sees how many of them wait.
+    memory: OnceLock<ContextMemory>,
 }
 
 impl Hub {
+    /// Asynchronous events have come or gone.
+    fn show_waiting(&self, raised: u64) {
+        let Some(memory) = self.memory.get() else { return };
+        let waiting = self.asynchronous.len() as u64;
+        let before = memory.get(Header::AsyncEvents);
+        memory.set(Header::AsyncEvents, (before >> 32).wrapping_add(raised) << 32 | waiting);
+        if waiting == 0 {
+            memory.set(Header::AsyncSinceNs, 0);
+        } else if before as u32 == 0 {
+            memory.set(Header::AsyncSinceNs, monotonic_ns());
+        }
+    }
+
     fn channels(&self) -> MutexGuard<'_, BTreeMap<u32, (Arc<CompletionQueue>, u64)>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,6 +84,7 @@ impl Notifier for Hub {
 
     fn asynchronous(&self, kind: AsyncEventType, subject: Subject) {
         self.asynchronous.push(AsyncEvent { kind, subject });
+        self.show_waiting(1);
     }
 }
 
@@ -82,21 +111,30 @@ impl OpenNic {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let _ = device.refresh();
-        let hub = Arc::new(Hub { channels: Mutex::default(), asynchronous: EventQueue::new()? });
+        let hub = Arc::new(Hub {
+            channels: Mutex::default(),
+            asynchronous: EventQueue::new()?,
+            memory: OnceLock::new(),
+        });
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let seed = u64::from_ne_bytes(random);
-        let segment = Segment::create(runtime.node.as_deref(), LAYOUT.len())?;
-        let memory = ContextMemory::create(Arc::new(segment), LAYOUT)
+        let limits = device.limits;
+        let layout = layout(&limits);
+        let segment = Segment::create(runtime.node.as_deref(), layout.len())?;
+        let memory = ContextMemory::create(Arc::new(segment), layout)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         memory.set_name(&device.name);
+        memory.set_command(&command_line());
+        memory.set(Header::WriteBackNs, limits.write_back_ns);
         memory.set(Header::OpenedNs, monotonic_ns());
         if let Some(node) = &runtime.node {
             memory.set(Header::StartTime, node.me().process.start_time);
         }
         // Last: a reader takes a segment without it for one that is being made.
         memory.set(Header::Pid, std::process::id().into());
-        let nic = Nic::new(Limits::default(), device.port(), memory, hub.clone(), seed);
+        hub.memory.get_or_init(|| memory.clone());
+        let nic = Nic::new(limits, device.port(), memory, hub.clone(), seed);
         runtime.background.start(runtime);
         let index = runtime.command(|engine, _| {
             let index = engine.add(nic);
@@ -125,15 +163,47 @@ impl OpenNic {
         self.runtime
     }
 
-    /// Runs a command on the NIC. `None` once it is closed.
+    /// Runs a command on the NIC. `None` once it is closed, and in a forked child, which has no NIC: what it has is a copy
+    /// of its parent's memory, and what it shares with it is not to be touched.
     pub fn command<T>(&self, f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T) -> Option<T> {
+        self.command_from(None, f)
+    }
+
+    /// Runs a command that makes an object: where in the program that is gets noted.
+    pub fn creating<T>(&self, f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T) -> Option<T> {
+        self.command_from(Some(&Trace::here()), f)
+    }
+
+    fn command_from<T>(
+        &self,
+        site: Option<&Trace>,
+        f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T,
+    ) -> Option<T> {
+        if self.runtime.is_forked() {
+            self.note_forked_use();
+            return None;
+        }
         self.runtime.command(|engine, now| {
             if self.closed.load(Ordering::Relaxed) {
                 return None;
             }
             let nic = engine.nics.get_mut(self.index)?.as_deref_mut()?;
-            Some(f(nic, &mut Access(&mut engine.links), now))
+            let site = site.and_then(|trace| nic.memory().site(trace.hash(), || trace.describe()));
+            nic.begin_call(Caller { thread: thread_id(), site: site.unwrap_or(0) });
+            let out = f(nic, &mut Access(&mut engine.links), now);
+            if nic.is_executing() {
+                nic.end_call(monotonic_ns());
+            }
+            Some(out)
         })
+    }
+
+    /// A forked child uses what its parent opened: its parent's inspectors are told.
+    pub fn note_forked_use(&self) {
+        if let Some(memory) = self.hub.memory.get() {
+            let times = (memory.get(Header::ForkedUse) >> 32) + 1;
+            memory.set(Header::ForkedUse, u64::from(std::process::id()) | times << 32);
+        }
     }
 
     /// Creates a QP, and takes QP numbers from the directory where the NIC has none left.
@@ -141,13 +211,16 @@ impl OpenNic {
     /// # Errors
     /// See [`Nic::create_qp`].
     pub fn create_qp(&self, init: &QpInit) -> Result<Arc<QpShared>, Refusal> {
-        let none = |held| Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
         loop {
-            match self.command(|nic, _, now| nic.create_qp(init, now)) {
+            match self.creating(|nic, _, now| nic.create_qp(init, now)) {
                 Some(Ok(qp)) => return Ok(qp),
                 Some(Err(CreateError::Refused(refusal))) => return Err(refusal),
                 Some(Err(CreateError::NeedsQpns)) if self.claim_block() => {}
-                _ => return Err(Refusal::new(Call::CreateQp, none(1 << 24))),
+                _ => {
+                    let held = self.command(|nic, _, _| nic.qp_count()).unwrap_or(0);
+                    let rule = Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
+                    return Err(Refusal::new(Call::CreateQp, rule));
+                }
             }
         }
     }
@@ -195,6 +268,22 @@ impl OpenNic {
         &self.hub.asynchronous
     }
 
+    /// Takes the oldest asynchronous event, and waits for one unless the descriptor is non-blocking.
+    ///
+    /// # Errors
+    /// EAGAIN, EINTR.
+    pub fn take_event(&self) -> io::Result<AsyncEvent> {
+        let event = self.hub.asynchronous.take();
+        self.hub.show_waiting(0);
+        event
+    }
+
+    /// Withdraws the asynchronous events that `gone` picks.
+    pub fn withdraw_events(&self, gone: impl FnMut(&AsyncEvent) -> bool) {
+        self.hub.asynchronous.withdraw(gone);
+        self.hub.show_waiting(0);
+    }
+
     /// Sends what is ready; see [`Runtime::transmit`].
     pub fn transmit(&self) {
         self.runtime.transmit();
@@ -226,6 +315,12 @@ impl OpenNic {
             }
         }
     }
+}
+
+/// The program and its arguments, as far as a header holds them.
+fn command_line() -> String {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
 }
 
 impl Drop for OpenNic {

@@ -95,6 +95,7 @@ impl Runtime {
     /// The runtime of this process, made at the first call. Its devices may be none: see [`Runtime::problems`].
     pub fn instance() -> &'static Arc<Self> {
         RUNTIME.get_or_init(|| {
+            crate::sys::watch_forks();
             let _ = crate::sys::at_exit(leave);
             Arc::new(Self::start())
         })
@@ -216,7 +217,7 @@ impl Runtime {
     /// True in a forked child.
     #[must_use]
     pub fn is_forked(&self) -> bool {
-        std::process::id() != self.pid
+        crate::sys::is_forked()
     }
 
     /// Runs a command on the engine.
@@ -243,6 +244,9 @@ impl Runtime {
     }
 
     fn step_if_free(&self, look: Look) {
+        if self.is_forked() {
+            return;
+        }
         if self.commands_waiting.load(Ordering::Relaxed) > 0 {
             std::hint::spin_loop();
             return;

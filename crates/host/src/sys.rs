@@ -6,8 +6,27 @@
 //! that the program has promised the device the right to use them (`ibv_reg_mr(3)`); a program that unmaps memory
 //! which is still registered breaks that promise, and is the one to fault.
 
+pub(crate) mod backtrace;
+
+use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The number of the calling thread, as /proc has it.
+#[must_use]
+pub fn thread_id() -> u32 {
+    thread_local! {
+        static ID: Cell<u32> = const { Cell::new(0) };
+    }
+    // Threads that are being torn down have no such variable any more.
+    let known = ID.try_with(Cell::get).unwrap_or(0);
+    if known != 0 {
+        return known;
+    }
+    let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let _ = ID.try_with(|cell| cell.set(id));
+    id
+}
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 #[must_use]
@@ -124,6 +143,24 @@ pub(crate) fn atomics<'a>(start: *mut u8, len: usize) -> &'a [AtomicU64] {
     // page-aligned, all bit patterns are valid, and atomics may be written by others at any time. Of a mapping that is
     // read-only the caller makes no more than loads, which are plain loads on this architecture.
     unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>().cast_const(), len / 8) }
+}
+
+/// True in a child of fork(2) once [`watch_forks`] was called in its parent.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// See [`watch_forks`]; a load, so that the data path can ask.
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// Lets every child that is forked from now on know that it is one.
+pub(crate) fn watch_forks() {
+    extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: the handler stores to an atomic, which is all that may be done between fork(2) and exec(3). Without room for
+    // it, children are not told apart, as without this call.
+    let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 /// Runs `leave` when the program ends by exit(3) or a return from main, or unloads this library. False if the C library

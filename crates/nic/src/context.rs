@@ -6,20 +6,31 @@
 //! | part | size |
 //! |---|---|
 //! | header | 4096 bytes; see [`Header`] |
-//! | QP contexts | `qp_slots` × 256 bytes |
+//! | QP contexts | `qp_slots` × 256 bytes; see [`crate::qpc`] |
+//! | drivers' blocks of QPs | `qp_slots` × 128 bytes; see [`crate::driver`] |
+//! | objects | for each kind, as many as it may have × 64 bytes; see [`crate::object`] |
+//! | sites | `site_slots` × 512 bytes: places in the program; see [`ContextMemory::site`] |
 //! | flight recorder | `recorder_slots` × 72 bytes; see [`crate::recorder`] |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::object::Kind;
+
 /// The first word of a segment: `GLASSNIC` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GLASSNIC");
 /// Version of this layout. A reader refuses another.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 4096;
 /// Bytes of a QP context.
 pub const QPC_LEN: usize = 256;
+/// Bytes of a driver's block.
+pub const DRIVER_LEN: usize = 128;
+/// Bytes of an object's entry.
+pub const OBJECT_LEN: usize = 64;
+/// Bytes of a site.
+pub const SITE_LEN: usize = 512;
 
 /// Words of the header, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +58,35 @@ pub enum Header {
     Open = 10,
     /// QP contexts that were ever used: those behind are free.
     QpHigh = 11,
+    /// Number of sites.
+    SiteSlots = 12,
+    /// Sites in use.
+    SiteHigh = 13,
+    /// Asynchronous events that nobody has taken yet (bits 0–31), and those ever raised (32–63).
+    AsyncEvents = 14,
+    /// When the oldest event that nobody has taken was raised: monotonic clock, nanoseconds.
+    AsyncSinceNs = 15,
+    /// A forked child that used what its parent opened: its pid (bits 0–31), and how often (32–63).
+    ForkedUse = 16,
+    /// The profile's write-back delay, in nanoseconds.
+    WriteBackNs = 17,
+    /// First of the words that hold how many entries there are for objects, by kind.
+    ObjectSlots = 18,
+    /// First of the words that say how many entries were ever used, by kind.
+    ObjectHigh = 26,
+    /// First of the words that hold the command's name, zero-padded.
+    Command = 34,
+    /// Until when somebody outside wants the process to write its packets for a capture: monotonic clock, nanoseconds. The
+    /// one word that an inspector writes; it lapses by itself should the inspector die.
+    CaptureUntilNs = 42,
 }
 
 /// Words of [`Header::Name`].
 const NAME_WORDS: usize = 2;
+/// Words of [`Header::Command`].
+const COMMAND_WORDS: usize = 8;
+/// Kinds of objects.
+const KINDS: usize = Kind::ALL.len();
 
 /// Memory that holds a segment.
 pub trait Words: Send + Sync {
@@ -69,21 +105,58 @@ impl Words for Box<[AtomicU64]> {
 pub struct Layout {
     /// QP contexts.
     pub qp_slots: usize,
+    /// Entries for objects, by [`Kind`].
+    pub object_slots: [usize; KINDS],
+    /// Sites.
+    pub site_slots: usize,
     /// Recorder slots.
     pub recorder_slots: usize,
 }
 
 impl Layout {
+    /// No objects and sites: QP contexts and a recorder alone.
+    #[must_use]
+    pub const fn bare(qp_slots: usize, recorder_slots: usize) -> Self {
+        Self { qp_slots, object_slots: [0; KINDS], site_slots: 0, recorder_slots }
+    }
+
     /// Bytes of the whole segment.
     #[must_use]
     pub fn len(&self) -> usize {
-        HEADER_LEN + self.qp_slots * QPC_LEN + self.recorder_slots * crate::recorder::SLOT_LEN
+        self.recorder_at() + self.recorder_slots * crate::recorder::SLOT_LEN
     }
 
-    /// A layout without contexts and recorder.
+    /// Completion channels that there is room for; as many as there are handles where an inspector is not to see them.
+    #[must_use]
+    pub fn channels(&self) -> u32 {
+        match self.object_slots[Kind::Channel as usize] {
+            0 => u32::MAX,
+            slots => slots as u32 - 1,
+        }
+    }
+
+    /// A layout with nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.qp_slots == 0 && self.recorder_slots == 0
+        *self == Self::bare(0, 0)
+    }
+
+    fn drivers_at(&self) -> usize {
+        HEADER_LEN + self.qp_slots * QPC_LEN
+    }
+
+    fn objects_at(&self, kind: Kind) -> usize {
+        let before: usize = self.object_slots.iter().take(kind as usize).sum();
+        self.drivers_at() + self.qp_slots * DRIVER_LEN + before * OBJECT_LEN
+    }
+
+    fn sites_at(&self) -> usize {
+        let objects: usize = self.object_slots.iter().sum();
+        self.drivers_at() + self.qp_slots * DRIVER_LEN + objects * OBJECT_LEN
+    }
+
+    fn recorder_at(&self) -> usize {
+        self.sites_at() + self.site_slots * SITE_LEN
     }
 }
 
@@ -122,6 +195,10 @@ impl ContextMemory {
         self.set(Header::Version, VERSION);
         self.set(Header::QpSlots, self.layout.qp_slots as u64);
         self.set(Header::RecorderSlots, self.layout.recorder_slots as u64);
+        self.set(Header::SiteSlots, self.layout.site_slots as u64);
+        for (kind, slots) in self.layout.object_slots.into_iter().enumerate() {
+            self.set_word(Header::ObjectSlots as usize + kind, slots as u64);
+        }
         self.set(Header::Open, 1);
         self.set(Header::Magic, MAGIC);
         self
@@ -134,9 +211,19 @@ impl ContextMemory {
         if at(Header::Magic)? != MAGIC || at(Header::Version)? != VERSION {
             return None;
         }
+        let count = |word: usize| {
+            let n = words.words().get(word)?.load(Ordering::Acquire);
+            usize::try_from(n).ok().filter(|n| *n <= 1 << 24)
+        };
+        let mut object_slots = [0; KINDS];
+        for (kind, slots) in object_slots.iter_mut().enumerate() {
+            *slots = count(Header::ObjectSlots as usize + kind)?;
+        }
         let layout = Layout {
-            qp_slots: usize::try_from(at(Header::QpSlots)?).ok().filter(|n| *n <= 1 << 24)?,
-            recorder_slots: usize::try_from(at(Header::RecorderSlots)?).ok().filter(|n| *n <= 1 << 24)?,
+            qp_slots: count(Header::QpSlots as usize)?,
+            object_slots,
+            site_slots: count(Header::SiteSlots as usize)?,
+            recorder_slots: count(Header::RecorderSlots as usize)?,
         };
         (words.words().len() * 8 >= layout.len()).then_some(Self { words, layout })
     }
@@ -155,7 +242,11 @@ impl ContextMemory {
 
     /// Sets a word of the header.
     pub fn set(&self, at: Header, value: u64) {
-        if let Some(w) = self.words.words().get(at as usize) {
+        self.set_word(at as usize, value);
+    }
+
+    fn set_word(&self, at: usize, value: u64) {
+        if let Some(w) = self.words.words().get(at) {
             w.store(value, Ordering::Release);
         }
     }
@@ -163,22 +254,50 @@ impl ContextMemory {
     /// The device's name, as far as it is one.
     #[must_use]
     pub fn name(&self) -> String {
-        let words = self.words.words().get(Header::Name as usize..).unwrap_or_default();
-        let bytes: Vec<u8> =
-            words.iter().take(NAME_WORDS).flat_map(|w| w.load(Ordering::Acquire).to_le_bytes()).collect();
-        let len = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
+        self.text(Header::Name, NAME_WORDS)
     }
 
     /// Sets the device's name, of which the first 16 bytes count.
     pub fn set_name(&self, name: &str) {
-        let mut bytes = [0; NAME_WORDS * 8];
-        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
-            *to = from;
+        self.set_text(Header::Name as usize, NAME_WORDS, name);
+    }
+
+    /// The name of the process's program.
+    #[must_use]
+    pub fn command(&self) -> String {
+        self.text(Header::Command, COMMAND_WORDS)
+    }
+
+    /// Sets the name of the process's program, of which the first 64 bytes count.
+    pub fn set_command(&self, name: &str) {
+        self.set_text(Header::Command as usize, COMMAND_WORDS, name);
+    }
+
+    fn text(&self, at: Header, words: usize) -> String {
+        text(self.words.words().get(at as usize..at as usize + words).unwrap_or_default())
+    }
+
+    fn set_text(&self, at: usize, count: usize, text: &str) {
+        let words = self.words.words().get(at..at + count).unwrap_or_default();
+        let mut bytes = text.bytes();
+        for word in words {
+            let value: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
+            word.store(u64::from_le_bytes(value), Ordering::Release);
         }
-        let words = self.words.words().get(Header::Name as usize..).unwrap_or_default();
-        for (word, value) in words.iter().zip(bytes.as_chunks().0) {
-            word.store(u64::from_le_bytes(*value), Ordering::Release);
+    }
+
+    /// Entries for objects of a kind that were ever used: those behind are free.
+    #[must_use]
+    pub fn high(&self, kind: Kind) -> usize {
+        let word = self.words.words().get(Header::ObjectHigh as usize + kind as usize);
+        let slots = self.layout.object_slots[kind as usize];
+        word.map_or(0, |w| (w.load(Ordering::Acquire) as usize).min(slots))
+    }
+
+    /// Says that this many entries of a kind have been used.
+    pub fn raise_high(&self, kind: Kind, high: u64) {
+        if let Some(w) = self.words.words().get(Header::ObjectHigh as usize + kind as usize) {
+            w.fetch_max(high, Ordering::Release);
         }
     }
 
@@ -197,9 +316,64 @@ impl ContextMemory {
         self.words.words().get(start..start + QPC_LEN / 8)
     }
 
+    /// The words of the driver's block of this slot.
+    #[must_use]
+    pub fn driver(&self, slot: usize) -> Option<&[AtomicU64]> {
+        let at = self.layout.drivers_at() + slot * DRIVER_LEN;
+        (slot < self.layout.qp_slots).then(|| self.part(at, DRIVER_LEN))?
+    }
+
+    /// The words of an object's entry.
+    #[must_use]
+    pub fn object(&self, kind: Kind, index: usize) -> Option<&[AtomicU64]> {
+        let at = self.layout.objects_at(kind) + index * OBJECT_LEN;
+        (index < self.layout.object_slots[kind as usize]).then(|| self.part(at, OBJECT_LEN))?
+    }
+
     /// The words of a recorder slot.
     pub(crate) fn recorder(&self, slot: usize) -> Option<&[AtomicU64]> {
-        let start = (HEADER_LEN + self.layout.qp_slots * QPC_LEN + slot * crate::recorder::SLOT_LEN) / 8;
-        self.words.words().get(start..start + crate::recorder::SLOT_LEN / 8)
+        let len = crate::recorder::SLOT_LEN;
+        self.part(self.layout.recorder_at() + slot * len, len)
+    }
+
+    fn part(&self, at: usize, len: usize) -> Option<&[AtomicU64]> {
+        self.words.words().get(at / 8..(at + len) / 8)
+    }
+}
+
+/// Zero-padded bytes as text.
+fn text(words: &[AtomicU64]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Acquire).to_le_bytes()).collect();
+    let len = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
+
+/// A place in the program where objects are made: the frames above the verb, in text, so that it can be read after the
+/// process is gone. The first word of its slot is a hash of the return addresses, never 0.
+impl ContextMemory {
+    /// The number of a site with this hash, counted from 1; where it is new, `text` is asked for its frames. `None` when
+    /// the table is full.
+    pub fn site(&self, hash: u64, text: impl FnOnce() -> String) -> Option<u32> {
+        let hash = hash.max(1);
+        let high = self.get(Header::SiteHigh) as usize;
+        let of = |n: usize| self.part(self.layout.sites_at() + n * SITE_LEN, SITE_LEN);
+        let known = |n: &usize| of(*n).is_some_and(|w| w[0].load(Ordering::Relaxed) == hash);
+        if let Some(n) = (0..high.min(self.layout.site_slots)).find(known) {
+            return Some(n as u32 + 1);
+        }
+        let words = of(high).filter(|_| high < self.layout.site_slots)?;
+        let at = (self.layout.sites_at() + high * SITE_LEN) / 8 + 1;
+        self.set_text(at, SITE_LEN / 8 - 1, &text());
+        words[0].store(hash, Ordering::Release);
+        self.set(Header::SiteHigh, high as u64 + 1);
+        Some(high as u32 + 1)
+    }
+
+    /// The frames of a site, innermost first, one a line.
+    #[must_use]
+    pub fn site_text(&self, site: u32) -> Option<String> {
+        let n = (site as usize).checked_sub(1).filter(|n| *n < self.layout.site_slots)?;
+        let words = self.part(self.layout.sites_at() + n * SITE_LEN, SITE_LEN)?;
+        (words[0].load(Ordering::Acquire) != 0).then(|| text(&words[1..]))
     }
 }

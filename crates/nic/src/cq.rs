@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use glassnic_events::WcStatus;
 use glassnic_transport::{Completion, Credit, WcFlags};
 
+use crate::driver::{self, Block};
+use crate::object::{Cq as Field, Live};
+
 /// What a CQ waits for before it raises a completion event (`ibv_req_notify_cq(3)`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arm {
@@ -55,7 +58,29 @@ struct Inner {
     arm: Arm,
     overrun: bool,
     /// Work queues that report here, by the index that their completions carry.
-    sources: Vec<Option<Credit>>,
+    sources: Vec<Option<Source>>,
+    /// Completions that waited when it was armed, and events raised since it was made.
+    armed_with: u32,
+    raised: u32,
+    /// Where an inspector sees it.
+    live: Option<Live>,
+}
+
+/// A work queue that reports to a CQ.
+#[derive(Debug)]
+struct Source {
+    credit: Credit,
+    /// Where an inspector sees what was given back.
+    seen: Option<(Block, driver::Field)>,
+}
+
+impl Source {
+    fn release(&self, n: u32) {
+        self.credit.release(n);
+        if let Some((block, field)) = &self.seen {
+            block.store(*field, self.credit.released().into());
+        }
+    }
 }
 
 impl CompQueue {
@@ -63,7 +88,17 @@ impl CompQueue {
     #[must_use]
     pub fn new(depth: u32) -> Self {
         let ring = vec![Cqe::default(); depth.max(1).next_power_of_two() as usize].into();
-        let inner = Inner { ring, head: 0, tail: 0, arm: Arm::No, overrun: false, sources: Vec::new() };
+        let inner = Inner {
+            ring,
+            head: 0,
+            tail: 0,
+            arm: Arm::No,
+            overrun: false,
+            sources: Vec::new(),
+            armed_with: 0,
+            raised: 0,
+            live: None,
+        };
         Self { depth, waiting: AtomicU32::new(0), inner: Mutex::new(inner) }
     }
 
@@ -79,16 +114,42 @@ impl CompQueue {
         self.waiting.load(Ordering::Acquire)
     }
 
+    /// Lets an inspector see what waits in it, from now on.
+    pub(crate) fn show(&self, live: Live) {
+        self.lock().live = Some(live);
+    }
+
+    /// Its entry is given back.
+    pub(crate) fn hide(&self) {
+        self.lock().live = None;
+    }
+
+    /// Lets an inspector see how many completion events the program has taken and not acknowledged.
+    pub fn show_unacknowledged(&self, events: u64) {
+        if let Some(live) = &self.lock().live {
+            live.store(Field::Unacknowledged, events);
+        }
+    }
+
     /// A work queue reports here from now on; completions name it by the number returned.
     pub fn attach(&self, credit: Credit) -> u32 {
+        self.attach_source(Source { credit, seen: None })
+    }
+
+    /// The same, of a work queue that an inspector sees.
+    pub(crate) fn attach_seen(&self, credit: Credit, block: Block, field: driver::Field) -> u32 {
+        self.attach_source(Source { credit, seen: Some((block, field)) })
+    }
+
+    fn attach_source(&self, source: Source) -> u32 {
         let mut inner = self.lock();
         match inner.sources.iter().position(Option::is_none) {
             Some(free) => {
-                inner.sources[free] = Some(credit);
+                inner.sources[free] = Some(source);
                 free as u32
             }
             None => {
-                inner.sources.push(Some(credit));
+                inner.sources.push(Some(source));
                 inner.sources.len() as u32 - 1
             }
         }
@@ -113,6 +174,7 @@ impl CompQueue {
             *entry = None;
         }
         self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
+        inner.tell_waiting();
     }
 
     /// Device: adds a completion of work queue `source`.
@@ -120,6 +182,7 @@ impl CompQueue {
         let mut inner = self.lock();
         if inner.overrun || inner.tail.wrapping_sub(inner.head) >= self.depth {
             let first = !std::mem::replace(&mut inner.overrun, true);
+            inner.tell_waiting();
             return Pushed::Overrun(first);
         }
         let slot = inner.slot(inner.tail);
@@ -130,7 +193,10 @@ impl CompQueue {
         let due = inner.arm == Arm::Next || inner.arm == Arm::Solicited && wanted;
         if due {
             inner.arm = Arm::No;
+            inner.raised = inner.raised.wrapping_add(1);
+            inner.tell_events();
         }
+        inner.tell_waiting();
         if due { Pushed::Event } else { Pushed::Quiet }
     }
 
@@ -144,12 +210,13 @@ impl CompQueue {
         for _ in 0..n {
             let cqe = inner.ring[inner.slot(inner.head)];
             inner.head = inner.head.wrapping_add(1);
-            if let Some(Some(credit)) = inner.sources.get(cqe.source as usize) {
-                credit.release(cqe.completion.releases);
+            if let Some(Some(source)) = inner.sources.get(cqe.source as usize) {
+                source.release(cqe.completion.releases);
             }
             take(&cqe);
         }
         self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
+        inner.tell_waiting();
         n
     }
 
@@ -159,6 +226,9 @@ impl CompQueue {
         let mut inner = self.lock();
         let fresh = inner.arm == Arm::No;
         inner.arm = if solicited_only && inner.arm != Arm::Next { Arm::Solicited } else { Arm::Next };
+        inner.armed_with = inner.tail.wrapping_sub(inner.head);
+        inner.tell_events();
+        inner.tell_waiting();
         fresh
     }
 
@@ -183,6 +253,24 @@ impl CompQueue {
 impl Inner {
     fn slot(&self, index: u32) -> usize {
         index as usize & (self.ring.len() - 1)
+    }
+
+    fn tell_waiting(&self) {
+        if let Some(live) = &self.live {
+            let armed = match self.arm {
+                Arm::No => 0,
+                Arm::Solicited => 1,
+                Arm::Next => 2,
+            };
+            let waiting = u64::from(self.tail.wrapping_sub(self.head));
+            live.store(Field::Waiting, waiting | armed << 32 | u64::from(self.overrun) << 40);
+        }
+    }
+
+    fn tell_events(&self) {
+        if let Some(live) = &self.live {
+            live.store(Field::ArmedWith, u64::from(self.armed_with) | u64::from(self.raised) << 32);
+        }
     }
 }
 

@@ -4,20 +4,23 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use glassnic_events::{Call, Event, Field, Limit, ObjectKind, Refusal, Rule};
+use glassnic_events::{Call, Field, Limit, ObjectKind, Refusal, Rule};
 use glassnic_transport::Qp;
+use glassnic_transport::attr::QpAttr;
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::state::DeviceFacts;
-use glassnic_wire::command::body::{CreateQueue, RegMr};
-use glassnic_wire::command::{Body, CommandFlags, CommandOpcode, CommandRecord};
+use glassnic_wire::command::body::{CreateAh, CreateQueue, RegMr, Waiting};
+use glassnic_wire::command::{CommandFlags, CommandOpcode, CommandRecord};
 
 use crate::context::ContextMemory;
 use crate::cq::CompQueue;
 use crate::doorbell::Doorbells;
-use crate::env::Report;
+use crate::env::{Counters, Report};
 use crate::key::splitmix;
+use crate::ledger::{Caller, Ledger, refusal};
 use crate::limits::Limits;
 use crate::mr::{Mr, MrTable};
+use crate::object::{self, Kind, Live};
 use crate::port::Port;
 use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
@@ -56,6 +59,18 @@ pub(crate) struct QpEntry {
     /// The earliest entry that stands for it in the heap of deadlines.
     pub armed: Option<u64>,
     pub created_ns: u64,
+    /// The context as it was before a modify that is not written back yet.
+    pub lag: Option<Lag>,
+    pub counters: Counters,
+}
+
+/// What queries see until the device has written a context back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lag {
+    /// When it does, monotonic ns.
+    pub until_ns: u64,
+    /// The attributes before.
+    pub attr: QpAttr,
 }
 
 /// A registered region as its owner sees it.
@@ -78,11 +93,11 @@ pub struct Nic {
     pub(crate) mrs: MrTable,
     pub(crate) cqs: Table<CqEntry>,
     ahs: Table<Ah>,
+    pub(crate) channels: Table<()>,
     pub(crate) qps: Vec<Option<Box<QpEntry>>>,
     pub(crate) free_slots: VecDeque<u32>,
     pub(crate) qpns: QpnTable,
-    pub(crate) memory: ContextMemory,
-    pub(crate) recorder: Recorder,
+    pub(crate) ledger: Ledger,
     pub(crate) bells: Arc<Doorbells>,
     pub(crate) ready: VecDeque<u32>,
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32)>>,
@@ -108,11 +123,11 @@ impl Nic {
             mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
+            channels: Table::new(memory.layout().channels()),
             qps: Vec::new(),
             free_slots: VecDeque::new(),
             qpns: QpnTable::new(splitmix(&mut seed)),
-            recorder: Recorder::new(memory.clone()),
-            memory,
+            ledger: Ledger::new(memory),
             bells: Arc::new(Doorbells::new(slots)),
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
@@ -147,13 +162,13 @@ impl Nic {
     /// Its recorder.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
-        &self.recorder
+        &self.ledger.recorder
     }
 
     /// Its context memory.
     #[must_use]
     pub fn memory(&self) -> &ContextMemory {
-        &self.memory
+        &self.ledger.memory
     }
 
     /// Gives it QP numbers.
@@ -180,7 +195,8 @@ impl Nic {
         let limit = u64::from(self.pds.limit());
         match self.pds.insert(Pd::default()) {
             Some(pd) => {
-                self.note(now, CommandOpcode::AllocPd, pd);
+                self.ledger.note(now, CommandOpcode::AllocPd, pd);
+                self.ledger.enter(now, Kind::Pd, pd, 0, |_| ());
                 Ok(pd)
             }
             None => {
@@ -214,7 +230,8 @@ impl Nic {
         };
         checked.map_err(|rule| self.refuse(now, Call::DeallocPd, None, rule))?;
         self.pds.remove(pd);
-        self.note(now, CommandOpcode::DeallocPd, pd);
+        self.ledger.leave(Kind::Pd, pd);
+        self.ledger.note(now, CommandOpcode::DeallocPd, pd);
         Ok(())
     }
 
@@ -242,7 +259,12 @@ impl Nic {
             rkey: rkey.into(),
             ..RegMr::default()
         };
-        self.keep(now, CommandOpcode::RegMr, 0, mr.pd, &body);
+        self.ledger.keep(now, CommandOpcode::RegMr, 0, mr.pd, &body);
+        self.ledger.enter(now, Kind::Mr, handle, mr.pd, |image| {
+            image.set(object::Mr::Lkey, lkey.into()).set(object::Mr::Rkey, rkey.into());
+            image.set(object::Mr::Addr, mr.host).set(object::Mr::Length, mr.length);
+            image.set(object::Mr::Iova, mr.iova).set(object::Mr::Access, mr.access.bits().into());
+        });
         Ok(Registered { handle, lkey, rkey })
     }
 
@@ -278,10 +300,11 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Mr, handle };
             return Err(self.refuse(now, Call::DeregMr, None, rule));
         };
+        self.ledger.leave(Kind::Mr, handle);
         if let Some(pd) = self.pds.get_mut(mr.pd) {
             pd.mrs = pd.mrs.saturating_sub(1);
         }
-        self.note(now, CommandOpcode::DeregMr, handle);
+        self.ledger.note(now, CommandOpcode::DeregMr, handle);
         Ok(())
     }
 
@@ -303,7 +326,11 @@ impl Nic {
             return Err(self.refuse(now, Call::CreateCq, None, rule));
         };
         let body = CreateQueue { entries: cqe.into(), granted: cqe.into(), ..CreateQueue::default() };
-        self.keep(now, CommandOpcode::CreateCq, 0, handle, &body);
+        self.ledger.keep(now, CommandOpcode::CreateCq, 0, handle, &body);
+        self.ledger.enter(now, Kind::Cq, handle, 0, |image| {
+            image.set(object::Cq::Depth, cqe.into());
+        });
+        queue.show(Live::new(self.ledger.memory.clone(), Kind::Cq, handle));
         Ok((handle, queue))
     }
 
@@ -322,8 +349,11 @@ impl Nic {
         if let Some(rule) = rule {
             return Err(self.refuse(now, Call::DestroyCq, None, rule));
         }
-        self.cqs.remove(handle);
-        self.note(now, CommandOpcode::DestroyCq, handle);
+        if let Some(entry) = self.cqs.remove(handle) {
+            entry.queue.hide();
+        }
+        self.ledger.leave(Kind::Cq, handle);
+        self.ledger.note(now, CommandOpcode::DestroyCq, handle);
         Ok(())
     }
 
@@ -342,7 +372,24 @@ impl Nic {
         if let Some(p) = self.pds.get_mut(pd) {
             p.ahs += 1;
         }
-        self.note(now, CommandOpcode::CreateAh, handle);
+        let body = CreateAh {
+            dgid: av.dgid,
+            sgid_index: av.sgid_index,
+            hop_limit: av.hop_limit,
+            traffic_class: av.traffic_class,
+            port_num: av.port_num,
+            flow_label: av.flow_label.into(),
+            ..CreateAh::default()
+        };
+        self.ledger.keep(now, CommandOpcode::CreateAh, 0, handle, &body);
+        self.ledger.enter(now, Kind::Ah, handle, pd, |image| {
+            image
+                .set(object::Ah::SgidIndex, av.sgid_index.into())
+                .set(object::Ah::HopLimit, av.hop_limit.into());
+            image.set(object::Ah::TrafficClass, av.traffic_class.into());
+            image.set(object::Ah::PortNum, av.port_num.into());
+            image.set(object::Ah::FlowLabel, av.flow_label.into()).set_gid(object::Ah::Dgid, av.dgid);
+        });
         Ok(handle)
     }
 
@@ -362,8 +409,13 @@ impl Nic {
             return Err(Rule::NoGrh { what: Field::AhIsGlobal, port: av.port_num });
         }
         if self.port.gid(av.sgid_index).is_none() {
-            let valid = self.port.facts().gids;
-            return Err(Rule::GidIndexEmpty { port: av.port_num, index: av.sgid_index, valid });
+            let facts = self.port.facts();
+            let (port, index, len, valid) = (av.port_num, av.sgid_index, facts.gid_count, facts.gids);
+            return Err(if index < len {
+                Rule::GidIndexEmpty { port, index, valid }
+            } else {
+                Rule::GidIndexBeyond { port, index, len, valid }
+            });
         }
         Ok(())
     }
@@ -377,18 +429,50 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Ah, handle };
             return Err(self.refuse(now, Call::DestroyAh, None, rule));
         };
+        self.ledger.leave(Kind::Ah, handle);
         if let Some(p) = self.pds.get_mut(ah.pd) {
             p.ahs = p.ahs.saturating_sub(1);
         }
-        self.note(now, CommandOpcode::DestroyAh, handle);
+        self.ledger.note(now, CommandOpcode::DestroyAh, handle);
         Ok(())
     }
 
     /// Makes a refusal and keeps it.
     pub fn refuse(&mut self, now: u64, call: Call, qpn: Option<u32>, rule: Rule) -> Refusal {
-        let refusal = Refusal { qpn, ..Refusal::new(call, rule) };
-        self.recorder.event(now, &Event::Refused(refusal));
-        refusal
+        let slot = qpn.and_then(|qpn| self.qpns.slot(qpn));
+        let entry = slot.and_then(|slot| self.qps.get(slot as usize)?.as_deref());
+        let refusal = refusal(call, qpn, rule);
+        let refusal = entry.map_or(refusal, |entry| refusal.in_state(entry.shared.state()));
+        self.ledger.refuse(now, slot, refusal)
+    }
+
+    /// A destroy waits, or has waited, for acknowledgements of `events` events.
+    pub fn note_waiting(&mut self, now: u64, kind: ObjectKind, handle: u32, events: u32) {
+        let opcode = if events > 0 { CommandOpcode::DestroyWaits } else { CommandOpcode::DestroyWaited };
+        let thread = self.ledger.caller().thread;
+        let kind = (kind.value() as u16).into();
+        let body = Waiting { kind, events: events.into(), thread: thread.into(), ..Waiting::default() };
+        if let Ok(mut record) = CommandRecord::with_body(opcode, &body) {
+            record.set_pd(handle);
+            record.set_status(0, CommandFlags::DONE);
+            self.ledger.recorder.keep(now, record);
+        }
+    }
+
+    /// The calls from here to [`Nic::end_call`] come from this caller.
+    pub fn begin_call(&mut self, caller: Caller) {
+        self.ledger.begin(caller);
+    }
+
+    /// True while the end of a command is to be kept.
+    #[must_use]
+    pub fn is_executing(&self) -> bool {
+        self.ledger.is_executing()
+    }
+
+    /// Keeps that the last command is done.
+    pub fn end_call(&mut self, now: u64) {
+        self.ledger.end(now);
     }
 
     /// Calls `f` with what the checks of modify need to know.
@@ -398,25 +482,7 @@ impl Nic {
             ports: &ports,
             max_qp_init_rd_atom: self.limits.max_qp_init_rd_atom,
             max_qp_rd_atom: self.limits.max_qp_rd_atom,
-            atomics: true,
+            atomics: self.limits.atomics,
         })
-    }
-
-    /// Keeps an executed command without fields of its own.
-    fn note(&self, now: u64, opcode: CommandOpcode, handle: u32) {
-        let mut record = CommandRecord::new(opcode);
-        record.set_pd(handle);
-        record.set_status(0, CommandFlags::DONE);
-        self.recorder.keep(now, record);
-    }
-
-    /// Keeps an executed command.
-    pub(crate) fn keep<B: Body>(&self, now: u64, opcode: CommandOpcode, qpn: u32, handle: u32, body: &B) {
-        if let Ok(mut record) = CommandRecord::with_body(opcode, body) {
-            record.set_qpn(qpn);
-            record.set_pd(handle);
-            record.set_status(0, CommandFlags::DONE);
-            self.recorder.keep(now, record);
-        }
     }
 }

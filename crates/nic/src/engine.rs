@@ -17,7 +17,7 @@ impl Nic {
         let qpn = inc.headers.bth.dest_qp.value();
         let Some(slot) = self.qpns.slot(qpn) else {
             let (qpn, psn) = (Some(qpn), Some(inc.headers.bth.psn.value()));
-            self.recorder.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::UnknownQp });
+            self.ledger.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::UnknownQp });
             return;
         };
         self.with_qp(world, slot, now, |qp, env, sq| qp.handle_packet(env, sq, now, inc));
@@ -74,6 +74,7 @@ impl Nic {
                 return;
             }
             self.deadlines.pop();
+            self.end_lag(slot, now);
             let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { continue };
             if entry.armed == Some(at) {
                 entry.armed = None;

@@ -1,8 +1,9 @@
 //! The device as one QP sees it while it runs.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use glassnic_events::{AsyncEventType, Check, Event, WcStatus};
+use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
 use glassnic_transport::attr::AddressVector;
 use glassnic_transport::{AtomicOp, Completion, Device, KeyFault, Payload, Recv, RemoteAccess, Tx};
 use glassnic_wire::{Qpn, Service};
@@ -23,6 +24,57 @@ pub(crate) struct Report {
     pub source: u32,
 }
 
+/// What a QP met since it left RESET.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub rnr_received: u32,
+    pub timeouts: u32,
+    pub retransmits: u32,
+    pub naks_received: u32,
+    /// Since when the peer has not been ready, and the PSN that it was not ready for.
+    pub rnr_since: Option<(u64, u32)>,
+    pub rnr_sent: u32,
+    pub naks_sent: u32,
+    pub dropped: u32,
+    pub last_drop: u32,
+    /// The last access to memory that was turned down.
+    pub turned_down: Option<KeyAccess>,
+    /// The program has been told of the first cause.
+    pub told: bool,
+    /// Since when messages find no receive.
+    pub empty_since: Option<u64>,
+}
+
+impl Counters {
+    fn note(&mut self, now: u64, event: &Event) {
+        let more = |n: &mut u32| *n = n.wrapping_add(1);
+        match *event {
+            Event::RnrNakReceived { psn, .. } => {
+                more(&mut self.rnr_received);
+                if self.rnr_since.is_none_or(|(_, at)| at != psn) {
+                    self.rnr_since = Some((now, psn));
+                }
+            }
+            Event::Timeout { .. } => more(&mut self.timeouts),
+            Event::Retransmit { .. } => more(&mut self.retransmits),
+            Event::NakReceived { .. } => more(&mut self.naks_received),
+            Event::RnrNakSent { .. } => {
+                more(&mut self.rnr_sent);
+                self.empty_since.get_or_insert(now);
+            }
+            Event::NakSent { .. } => more(&mut self.naks_sent),
+            Event::PacketDropped { reason, .. } => {
+                more(&mut self.dropped);
+                self.last_drop = reason.value();
+                if reason == DropReason::NoReceive {
+                    self.empty_since.get_or_insert(now);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Env<'a, W> {
     pub world: &'a mut W,
@@ -33,7 +85,10 @@ pub(crate) struct Env<'a, W> {
     pub shared: &'a QpShared,
     pub send_report: &'a Report,
     pub recv_report: &'a Report,
+    pub counters: &'a mut Counters,
     pub now: u64,
+    /// The last access to memory that was turned down.
+    pub turned_down: Cell<Option<KeyAccess>>,
     /// A completion found no room.
     pub overrun: bool,
 }
@@ -61,7 +116,17 @@ impl<W: World> Env<'_, W> {
 
 impl<W: World> Device for Env<'_, W> {
     fn local(&self, pd: u32, lkey: u32, addr: u64, len: u64, write: bool) -> Result<u64, KeyFault> {
-        self.mrs.local(pd, lkey, addr, len, write)
+        self.mrs.local(pd, lkey, addr, len, write).inspect_err(|fault| {
+            let region = self.mrs.region(lkey, false);
+            self.turned_down.set(Some(KeyAccess {
+                check: fault.local_check(),
+                key: lkey,
+                addr,
+                len,
+                pd,
+                region,
+            }));
+        })
     }
 
     fn remote(
@@ -73,7 +138,17 @@ impl<W: World> Device for Env<'_, W> {
         len: u64,
         access: RemoteAccess,
     ) -> Result<u64, KeyFault> {
-        self.mrs.remote(pd, rkey, addr, len, access)
+        self.mrs.remote(pd, rkey, addr, len, access).inspect_err(|fault| {
+            let region = self.mrs.region(rkey, true);
+            self.turned_down.set(Some(KeyAccess {
+                check: fault.remote_check(),
+                key: rkey,
+                addr,
+                len,
+                pd,
+                region,
+            }));
+        })
     }
 
     fn invalidate(&mut self, _pd: u32, _qpn: Qpn, _rkey: u32) -> Result<(), KeyFault> {
@@ -90,7 +165,11 @@ impl<W: World> Device for Env<'_, W> {
     }
 
     fn take_receive(&mut self) -> Recv {
-        self.shared.lock_rq().take().map_or(Recv::Empty, Recv::Wqe)
+        let taken = self.shared.lock_rq().take();
+        if taken.is_some() {
+            self.counters.empty_since = None;
+        }
+        taken.map_or(Recv::Empty, Recv::Wqe)
     }
 
     fn complete_send(&mut self, c: Completion) {
@@ -117,6 +196,7 @@ impl<W: World> Device for Env<'_, W> {
     }
 
     fn event(&mut self, e: Event) {
+        self.counters.note(self.now, &e);
         self.recorder.event(self.now, &e);
     }
 

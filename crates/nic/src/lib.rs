@@ -10,15 +10,22 @@
 //! * [`Nic::handle_packet`] takes packets, [`Nic::progress`] does what is due, [`Nic::deadline`] says by when.
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod context;
 pub mod cq;
 mod device;
 pub mod doorbell;
+pub mod driver;
 mod engine;
 mod env;
+mod failure;
+pub mod fields;
 pub mod key;
+mod lag;
+mod ledger;
 pub mod limits;
 pub mod mr;
+pub mod object;
 pub mod port;
 mod qp_commands;
 pub mod qpc;
@@ -29,6 +36,7 @@ pub mod table;
 mod world;
 
 pub use device::{Nic, Registered};
+pub use ledger::Caller;
 pub use qp_commands::{CreateError, QpInit};
 pub use shared::{QpShared, Sender, check_opcode};
 pub use world::{Notifier, Subject, World};

@@ -1,5 +1,6 @@
 //! Memory regions: which key opens which memory, and for what.
 
+use glassnic_events::Region;
 use glassnic_transport::attr::AccessFlags;
 use glassnic_transport::{KeyFault, RemoteAccess};
 
@@ -72,6 +73,15 @@ impl MrTable {
             return Err(KeyFault::NoSuchKey);
         }
         self.regions.get(handle).ok_or(KeyFault::NoSuchKey)
+    }
+
+    /// What stands behind a key that was turned down: where it was right, or is the other key of a region.
+    pub(crate) fn region(&self, key: u32, remote: bool) -> Option<Region> {
+        let (handle, found) = self.codec.decode(key);
+        let needs = if remote { KeyKind::Remote } else { KeyKind::Local };
+        let mr = self.regions.get(handle)?;
+        let (start, len, access) = (mr.iova, mr.length, mr.access.bits());
+        Some(Region { start, len, access, pd: mr.pd, other_key: found != needs })
     }
 
     /// Checks a local access.
@@ -150,6 +160,9 @@ mod tests {
         assert_eq!(t.remote(3, l, 0x1000, 1, RemoteAccess::Write), Err(KeyFault::NoSuchKey));
         assert_eq!(t.remote(3, r, 0x1000, 0x100, RemoteAccess::Write), Ok(0x7000_0000));
         assert_eq!(t.remote(3, r, 0x1000, 1, RemoteAccess::Read), Err(KeyFault::NoRight));
+        let behind =
+            [t.region(r, true), t.region(l, true)].map(|found| found.map(|r| (r.start, r.other_key)));
+        assert_eq!(behind, [Some((0x1000, false)), Some((0x1000, true))]);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! The four operations on a QP: create, modify, query, destroy.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use glassnic_events::{AttrMask, Call, Event, Field, Limit, ObjectKind, QpState, QpType, Refusal, Rule};
+use glassnic_events::{
+    AttrMask, Call, Field, ObjectKind, QpState, QpType, Refusal, Rule, StateSet, Transition,
+};
 use glassnic_transport::attr::{QpAttr, QpCap};
-use glassnic_transport::state::check_modify;
+use glassnic_transport::state::{check_modify, reachable};
 use glassnic_transport::{Qp, QpConfig};
 use glassnic_wire::Qpn;
 use glassnic_wire::command::CommandOpcode;
@@ -12,8 +15,10 @@ use glassnic_wire::command::body::{CreateQp, DestroyQp, ModifyQp, QueryQp};
 
 use crate::context::Header;
 use crate::device::{Nic, QpEntry};
-use crate::env::{Env, Report};
+use crate::driver::{Block, Field as Driver};
+use crate::env::{Counters, Env, Report};
 use crate::key::splitmix;
+use crate::lag::attributes;
 use crate::qpc::{Field as Qpc, Image};
 use crate::shared::QpShared;
 use crate::world::World;
@@ -56,9 +61,12 @@ impl Nic {
         let qpn = self.qpns.take(slot, now).ok_or(CreateError::NeedsQpns)?;
         if self.free_slots.pop_front().is_none() {
             self.qps.push(None);
-            self.memory.set(Header::QpHigh, self.qps.len() as u64);
+            self.ledger.memory.set(Header::QpHigh, self.qps.len() as u64);
         }
-        let shared = Arc::new(QpShared::new(qpn, init.qp_type, init.cap, slot, self.bells.clone()));
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let max_inline_data = self.limits.inline_granted(init.qp_type, init.cap.max_inline_data);
+        let cap = QpCap { max_inline_data, ..init.cap };
+        let shared = Arc::new(QpShared::new(qpn, init.qp_type, cap, slot, self.bells.clone(), block.clone()));
         let (send, recv) =
             (self.report(init.send_cq, &shared, true), self.report(init.recv_cq, &shared, false));
         let (Some(send), Some(recv)) = (send, recv) else {
@@ -83,6 +91,8 @@ impl Nic {
             ready: false,
             armed: None,
             created_ns: now,
+            lag: None,
+            counters: Counters::default(),
         };
         self.qps[slot as usize] = Some(Box::new(entry));
         self.write_context(slot, true);
@@ -91,19 +101,24 @@ impl Nic {
             recv_cq: init.recv_cq.into(),
             max_send_wr: init.cap.max_send_wr.into(),
             max_recv_wr: init.cap.max_recv_wr.into(),
-            max_inline: init.cap.max_inline_data.into(),
+            max_inline: max_inline_data.into(),
             max_send_sge: (init.cap.max_send_sge as u16).into(),
             max_recv_sge: (init.cap.max_recv_sge as u16).into(),
             qp_type: init.qp_type.value() as u8,
             sq_sig_all: init.sq_sig_all.into(),
             ..CreateQp::default()
         };
-        self.keep(now, CommandOpcode::CreateQp, qpn, init.pd, &body);
+        self.ledger.keep(now, CommandOpcode::CreateQp, qpn, init.pd, &body);
+        self.ledger.changes(slot, Image::default());
+        let caller = self.ledger.caller();
+        block.store_pair(Driver::Qpn, qpn, QpState::Reset.value());
+        block.store(Driver::CreatedNs, now);
+        block.store_pair(Driver::CreatedBy, caller.thread, caller.site);
         Ok(shared)
     }
 
     fn check_create(&self, init: &QpInit) -> Result<(), Rule> {
-        if !matches!(init.qp_type, QpType::Rc | QpType::Uc | QpType::Ud) {
+        if !self.limits.serves(init.qp_type) {
             return Err(Rule::NotSupported { what: Field::QpType, value: init.qp_type.value().into() });
         }
         if self.pds.get(init.pd).is_none() {
@@ -117,26 +132,27 @@ impl Nic {
         let l = &self.limits;
         let c = &init.cap;
         let caps = [
-            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr, Limit::MaxQpWr),
-            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr, Limit::MaxQpWr),
-            (Field::MaxSendSge, c.max_send_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge, Limit::MaxSge),
-            (Field::MaxInlineData, c.max_inline_data, l.max_inline, Limit::MaxInlineData),
+            (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr),
+            (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr),
+            (Field::MaxSendSge, c.max_send_sge, l.max_sge),
+            (Field::MaxRecvSge, c.max_recv_sge, l.max_sge),
+            (Field::MaxInlineData, c.max_inline_data, l.inline_of(init.qp_type)),
         ];
-        if let Some((what, offered, limit, limit_name)) = caps.into_iter().find(|(_, o, l, _)| o > l) {
-            return Err(Rule::ExceedsLimit {
-                what,
-                offered: offered.into(),
-                limit: limit.into(),
-                limit_name,
-            });
+        if let Some((what, offered, limit)) = caps.into_iter().find(|(_, offered, limit)| offered > limit) {
+            return Err(Rule::CapAboveLimit { what, offered, limit, qp_type: init.qp_type });
         }
-        let held = self.qps.len() - self.free_slots.len();
-        if held >= l.max_qp as usize {
+        let held = self.qp_count();
+        if held >= l.max_qp.into() {
             let limit = l.max_qp.into();
-            return Err(Rule::LimitReached { kind: ObjectKind::Qp, limit, held: held as u64 });
+            return Err(Rule::LimitReached { kind: ObjectKind::Qp, limit, held });
         }
         Ok(())
+    }
+
+    /// The QPs there are.
+    #[must_use]
+    pub fn qp_count(&self) -> u64 {
+        (self.qps.len() - self.free_slots.len()) as u64
     }
 
     /// Connects a work queue with its CQ.
@@ -144,7 +160,8 @@ impl Nic {
         let entry = self.cqs.get_mut(handle)?;
         entry.users += 1;
         let credit = if send { shared.lock_sq().credit() } else { shared.lock_rq().credit() };
-        let source = entry.queue.attach(credit);
+        let field = if send { Driver::SqReleased } else { Driver::RqReleased };
+        let source = entry.queue.attach_seen(credit, shared.block.clone(), field);
         Some(Report { cq: entry.queue.clone(), handle, source })
     }
 
@@ -171,15 +188,20 @@ impl Nic {
             };
             let current = QpAttr { sq_draining: entry.qp.sq_draining(), ..*entry.qp.attr() };
             let qp_type = entry.qp.qp_type();
-            (entry.qp.state(), self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr)))
+            let from = entry.qp.state();
+            let checked = self.check_manners(qp_type, from, mask, attr);
+            (from, checked.and_then(|()| self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr))))
         };
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
         if let Err(rule) = checked {
             let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(from, to);
-            self.recorder.event(now, &Event::Refused(refusal));
-            return Err(refusal);
+            return Err(self.ledger.refuse(now, Some(slot), refusal));
         }
-        self.keep(now, CommandOpcode::ModifyQp, qpn, 0, &modify_body(mask, attr, from, to));
+        self.ledger.keep(now, CommandOpcode::ModifyQp, qpn, 0, &modify_body(mask, attr, from, to));
+        if let Some(before) = self.ledger.context(slot) {
+            self.ledger.changes(slot, before);
+        }
+        self.begin_lag(slot, now);
         let active_mtu = self.port.active_mtu;
         self.with_qp(world, slot, now, |qp, env, sq| {
             // A datagram's limit is the port's MTU as it is now: a program cannot set it.
@@ -197,8 +219,30 @@ impl Nic {
             self.renew_reports(slot);
         }
         self.write_context(slot, true);
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let modifies = (block.get(Driver::Modifies) as u32).wrapping_add(1);
+        block.store_pair(Driver::Qpn, qpn, to.value());
+        block.store(Driver::ModifiedNs, now);
+        block.store_pair(Driver::ModifiedBy, self.ledger.caller().thread, modifies);
         self.make_ready(slot);
         Ok(())
+    }
+
+    /// What this device refuses although others do not.
+    fn check_manners(
+        &self,
+        qp_type: QpType,
+        from: QpState,
+        mask: AttrMask,
+        attr: &QpAttr,
+    ) -> Result<(), Rule> {
+        let again = from == QpState::Reset && attr.qp_state == QpState::Reset;
+        if self.limits.reset_to_reset || !mask.contains(AttrMask::STATE) || !again {
+            return Ok(());
+        }
+        let at = Transition { qp_type, from, to: QpState::Reset };
+        let others = reachable(qp_type, from).iter().filter(|state| *state != QpState::Reset);
+        Err(Rule::NotListedTransition { at, reachable: others.fold(StateSet::default(), StateSet::with) })
     }
 
     /// After RESET the queues start afresh: what their old life left in the CQs goes.
@@ -206,8 +250,23 @@ impl Nic {
         let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { return };
         entry.send.cq.detach(entry.send.source);
         entry.recv.cq.detach(entry.recv.source);
-        entry.send.source = entry.send.cq.attach(entry.shared.lock_sq().credit());
-        entry.recv.source = entry.recv.cq.attach(entry.shared.lock_rq().credit());
+        let block = &entry.shared.block;
+        for field in [Driver::SqPosted, Driver::SqReleased, Driver::RqPosted, Driver::RqReleased] {
+            block.store(field, 0);
+        }
+        let (sq, rq) = (entry.shared.lock_sq().credit(), entry.shared.lock_rq().credit());
+        entry.send.source = entry.send.cq.attach_seen(sq, block.clone(), Driver::SqReleased);
+        entry.recv.source = entry.recv.cq.attach_seen(rq, block.clone(), Driver::RqReleased);
+        entry.counters = Counters::default();
+    }
+
+    /// A modify of this QP comes while another thread's is on its way. They are executed one after the other, in an order
+    /// that the program did not choose.
+    pub fn note_overlap(&mut self, qpn: u32, other: u32) {
+        let Some(slot) = self.qpns.slot(qpn) else { return };
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let count = block.get(Driver::Overlaps) as u32;
+        block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);
     }
 
     /// Queries a QP: attributes as they are now, PSNs included.
@@ -220,17 +279,14 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
         };
-        let (sq_psn, rq_psn) = entry.qp.next_psns();
-        let state = entry.qp.state();
-        let attr = QpAttr {
-            sq_psn: sq_psn.value(),
-            rq_psn: rq_psn.value(),
-            qp_state: state,
-            cur_qp_state: state,
-            sq_draining: entry.qp.sq_draining(),
-            cap: entry.shared.cap,
-            ..*entry.qp.attr()
-        };
+        let early = entry.lag.filter(|lag| now < lag.until_ns);
+        if early.is_some() {
+            let block = &entry.shared.block;
+            let count = block.get(Driver::EarlyQueries) as u32;
+            block.store_pair(Driver::EarlyQueries, count.wrapping_add(1), 0);
+        }
+        let attr = early.map_or_else(|| attributes(entry), |lag| lag.attr);
+        let state = attr.qp_state;
         let (sq_used, rq_used) = entry.shared.used();
         let body = QueryQp {
             attr_mask: mask.bits().into(),
@@ -242,7 +298,8 @@ impl Nic {
             last_error: entry.qp.first_cause().map_or(0, |c| c.status.value()).into(),
             ..QueryQp::default()
         };
-        self.keep(now, CommandOpcode::QueryQp, qpn, 0, &body);
+        entry.shared.block.store(Driver::QueriedNs, now);
+        self.ledger.keep(now, CommandOpcode::QueryQp, qpn, 0, &body);
         Ok(attr)
     }
 
@@ -269,17 +326,25 @@ impl Nic {
         }
         self.qpns.release(qpn, now);
         self.free_slots.push_back(slot);
-        if let Some(words) = self.memory.qpc(slot as usize) {
+        let before = self.ledger.context(slot);
+        if let Some(words) = self.ledger.memory.qpc(slot as usize) {
             Image::default().store(words, 0);
         }
-        self.keep(now, CommandOpcode::DestroyQp, qpn, entry.qp.pd(), &body);
+        entry.shared.block.clear();
+        self.ledger.keep(now, CommandOpcode::DestroyQp, qpn, entry.qp.pd(), &body);
+        if let Some(before) = before {
+            self.ledger.changes(slot, before);
+        }
         Ok(())
     }
 
     /// Writes a QP's context back: all of it, or the lines that the engine changes.
     pub(crate) fn write_context(&self, slot: u32, all: bool) {
+        if self.lags(slot) {
+            return;
+        }
         let Some(Some(entry)) = self.qps.get(slot as usize) else { return };
-        let Some(words) = self.memory.qpc(slot as usize) else { return };
+        let Some(words) = self.ledger.memory.qpc(slot as usize) else { return };
         let mut image = Image::default();
         if all {
             fill_identity(&mut image, entry);
@@ -305,13 +370,15 @@ impl Nic {
         let mut env = Env {
             world,
             mrs: &self.mrs,
-            recorder: &self.recorder,
+            recorder: &self.ledger.recorder,
             port: &self.port,
             notifier: &*self.notifier,
             shared: &shared,
             send_report: &entry.send,
             recv_report: &entry.recv,
+            counters: &mut entry.counters,
             now,
+            turned_down: Cell::new(None),
             overrun: false,
         };
         let mut sq = shared.lock_sq();
@@ -319,6 +386,9 @@ impl Nic {
         if env.overrun && entry.qp.state() != QpState::Err {
             let attr = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
             entry.qp.modify(&mut env, &mut sq, AttrMask::STATE, &attr);
+        }
+        if let Some(access) = env.turned_down.take() {
+            env.counters.turned_down = Some(access);
         }
         drop(sq);
         let state = entry.qp.state();
@@ -386,6 +456,7 @@ fn fill_identity(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Qpn, entry.shared.qpn.into());
     image.set(Qpc::QpType, entry.shared.qp_type.value().into());
     image.set(Qpc::State, entry.qp.state().value().into());
+    image.set(Qpc::SqSigAll, entry.qp.sq_sig_all().into());
     image.set(Qpc::SqDraining, entry.qp.sq_draining().into());
     image.set(Qpc::Pd, entry.qp.pd().into());
     image.set(Qpc::SendCq, entry.send.handle.into());
@@ -431,6 +502,19 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Unacknowledged, entry.qp.unacknowledged().value().into());
     image.set(Qpc::RetryLeft, retry.into());
     image.set(Qpc::RnrLeft, rnr.into());
+    let c = &entry.counters;
+    image.set(Qpc::RnrReceived, c.rnr_received.into());
+    image.set(Qpc::Timeouts, c.timeouts.into());
+    image.set(Qpc::Retransmits, c.retransmits.into());
+    image.set(Qpc::NaksReceived, c.naks_received.into());
+    // Once the peer has taken that message, it is ready.
+    let waiting = c.rnr_since.filter(|(_, psn)| *psn == entry.qp.unacknowledged().value());
+    image.set(Qpc::RnrSinceNs, waiting.map_or(0, |(since, _)| since));
+    image.set(Qpc::RnrSent, c.rnr_sent.into());
+    image.set(Qpc::NaksSent, c.naks_sent.into());
+    image.set(Qpc::Dropped, c.dropped.into());
+    image.set(Qpc::LastDrop, c.last_drop.into());
+    image.set(Qpc::EmptySinceNs, c.empty_since.unwrap_or(0));
     image.set(Qpc::ExpectedPsn, rq_psn.value().into());
     image.set(Qpc::Msn, entry.qp.msn().into());
     {
@@ -439,6 +523,7 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
         image.set(Qpc::SqTail, sq.tail().into());
         image.set(Qpc::SqUsed, sq.used().into());
         image.set(Qpc::SqDepth, sq.depth().into());
+        image.set(Qpc::SqUnsignalled, sq.unreleased().into());
     }
     let rq = entry.shared.lock_rq();
     image.set(Qpc::RqPosted, rq.posted().into());

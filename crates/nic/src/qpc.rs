@@ -1,7 +1,7 @@
 //! The QP context (QPC): 256 bytes of context memory for each queue pair, at fixed offsets.
 //!
 //! Four cache lines, grouped by who writes: control and identity (the command interface), path (modify), requester,
-//! responder (the engine). All numbers are little-endian. [`FIELDS`] is the one table of offsets: the device writes
+//! responder (the engine). All numbers are little-endian. [`Field`] is the one table of offsets: the device writes
 //! by it and an inspector reads by it.
 //!
 //! A context is consistent if the sequence word at 0x38 is even and the same before and after reading.
@@ -9,118 +9,87 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::context::QPC_LEN;
-
-/// Which line a field is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Identity, state and first error.
-    Control,
-    /// Address vector and timers.
-    Path,
-    /// Send side.
-    Requester,
-    /// Receive side.
-    Responder,
-}
-
-/// A field of the context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldInfo {
-    /// Name, snake_case.
-    pub name: &'static str,
-    /// Offset in bytes.
-    pub offset: usize,
-    /// Width in bytes: 1, 2, 4, 8 or 16.
-    pub width: usize,
-    /// Its line.
-    pub group: Group,
-    /// What it says.
-    pub doc: &'static str,
-}
-
-macro_rules! fields {
-    ($($id:ident $name:literal @ $offset:literal : $width:literal $group:ident $doc:literal;)*) => {
-        /// A field of the context, by name.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Field { $(#[doc = $doc] $id,)* }
-
-        /// The layout, in the order of offsets.
-        pub const FIELDS: &[FieldInfo] = &[$(FieldInfo {
-            name: $name, offset: $offset, width: $width, group: Group::$group, doc: $doc,
-        },)*];
-    };
-}
+use crate::fields::{FieldInfo, Fields, fields};
 
 fields! {
-    Qpn "qpn" @ 0x00: 4 Control "QP number; 0 in a free context";
-    QpType "qp_type" @ 0x04: 1 Control "enum ibv_qp_type";
-    State "state" @ 0x05: 1 Control "enum ibv_qp_state";
-    SqSigAll "sq_sig_all" @ 0x06: 1 Control "1 if every send is signalled";
-    SqDraining "sq_draining" @ 0x07: 1 Control "1 while SQD waits for work in flight";
-    Pd "pd" @ 0x08: 4 Control "handle of the protection domain";
-    Context "context" @ 0x0c: 4 Control "handle of the open device context";
-    SendCq "send_cq" @ 0x10: 4 Control "handle of the send CQ";
-    RecvCq "recv_cq" @ 0x14: 4 Control "handle of the receive CQ";
-    Srq "srq" @ 0x18: 4 Control "handle of the SRQ, 0 for none";
-    Access "access" @ 0x1c: 4 Control "qp_access_flags";
-    CreatedNs "created_ns" @ 0x20: 8 Control "time of creation, monotonic ns";
-    FirstStatus "first_status" @ 0x28: 2 Control "enum ibv_wc_status of the first error";
-    FirstCheck "first_check" @ 0x2a: 2 Control "the check that failed first; 0 for none";
-    FirstPsn "first_psn" @ 0x2c: 4 Control "PSN of the first error";
-    FirstWrId "first_wr_id" @ 0x30: 8 Control "wr_id of the first error";
-    Sequence "sequence" @ 0x38: 4 Control "odd while the context is being written";
-    Qkey "qkey" @ 0x3c: 4 Control "Q_Key";
-    Dgid "dgid" @ 0x40: 16 Path "destination GID";
-    DestQpn "dest_qpn" @ 0x50: 4 Path "destination QP number";
-    SgidIndex "sgid_index" @ 0x54: 1 Path "index of the source GID";
-    HopLimit "hop_limit" @ 0x55: 1 Path "hop limit";
-    TrafficClass "traffic_class" @ 0x56: 1 Path "traffic class";
-    Sl "sl" @ 0x57: 1 Path "service level";
-    FlowLabel "flow_label" @ 0x58: 4 Path "flow label";
-    PathMtu "path_mtu" @ 0x5c: 1 Path "enum ibv_mtu";
-    PortNum "port_num" @ 0x5d: 1 Path "port";
-    PkeyIndex "pkey_index" @ 0x5e: 2 Path "index of the P_Key";
-    Timeout "timeout" @ 0x60: 1 Path "local ACK timeout, 4.096 us * 2^n";
-    RetryCnt "retry_cnt" @ 0x61: 1 Path "transport retries";
-    RnrRetry "rnr_retry" @ 0x62: 1 Path "RNR retries, 7 without end";
-    MinRnrTimer "min_rnr_timer" @ 0x63: 1 Path "RNR timer code asked of the peer";
-    MaxRdAtomic "max_rd_atomic" @ 0x64: 1 Path "reads and atomics outstanding as requester";
-    MaxDestRdAtomic "max_dest_rd_atomic" @ 0x65: 1 Path "reads and atomics outstanding as responder";
-    MaxSendSge "max_send_sge" @ 0x66: 2 Path "elements of a send";
-    MaxRecvSge "max_recv_sge" @ 0x68: 2 Path "elements of a receive";
-    MaxInline "max_inline" @ 0x6c: 4 Path "bytes that can be posted inline";
-    NextPsn "next_psn" @ 0x80: 4 Requester "PSN of the next new request";
-    Unacknowledged "unacknowledged" @ 0x84: 4 Requester "oldest PSN not acknowledged";
-    SqHead "sq_head" @ 0x88: 4 Requester "index of the oldest request not finished";
-    SqTail "sq_tail" @ 0x8c: 4 Requester "index of the next request to be posted";
-    SqUsed "sq_used" @ 0x90: 4 Requester "send queue slots in use";
-    SqDepth "sq_depth" @ 0x94: 4 Requester "send queue slots";
-    RetryLeft "retry_left" @ 0x98: 1 Requester "transport retries left";
-    RnrLeft "rnr_left" @ 0x99: 1 Requester "RNR retries left";
-    ExpectedPsn "expected_psn" @ 0xc0: 4 Responder "PSN expected next";
-    Msn "msn" @ 0xc4: 4 Responder "messages completed, 24 bits";
-    RqPosted "rq_posted" @ 0xc8: 4 Responder "receives posted and not taken";
-    RqUsed "rq_used" @ 0xcc: 4 Responder "receive queue slots in use";
-    RqDepth "rq_depth" @ 0xd0: 4 Responder "receive queue slots";
-    RqTail "rq_tail" @ 0xd4: 4 Responder "receives ever posted";
+    /// A field of the context, by name. Its cache line says who writes it: 0 the command interface, 1 modify (the path),
+    /// 2 the requester, 3 the responder.
+    Field in 256 {
+        Qpn "qpn" @ 0x00: 4 "QP number; 0 in a free context";
+        QpType "qp_type" @ 0x04: 1 "enum ibv_qp_type";
+        State "state" @ 0x05: 1 "enum ibv_qp_state";
+        SqSigAll "sq_sig_all" @ 0x06: 1 "1 if every send is signalled";
+        SqDraining "sq_draining" @ 0x07: 1 "1 while SQD waits for work in flight";
+        Pd "pd" @ 0x08: 4 "handle of the protection domain";
+        SendCq "send_cq" @ 0x10: 4 "handle of the send CQ";
+        RecvCq "recv_cq" @ 0x14: 4 "handle of the receive CQ";
+        Srq "srq" @ 0x18: 4 "handle of the SRQ, 0 for none";
+        Access "access" @ 0x1c: 4 "qp_access_flags";
+        CreatedNs "created_ns" @ 0x20: 8 "time of creation, monotonic ns";
+        FirstStatus "first_status" @ 0x28: 2 "enum ibv_wc_status of the first error";
+        FirstCheck "first_check" @ 0x2a: 2 "the check that failed first; 0 for none";
+        FirstPsn "first_psn" @ 0x2c: 4 "PSN of the first error";
+        FirstWrId "first_wr_id" @ 0x30: 8 "wr_id of the first error";
+        Sequence "sequence" @ 0x38: 4 "odd while the context is being written";
+        Qkey "qkey" @ 0x3c: 4 "Q_Key";
+        Dgid "dgid" @ 0x40: 16 "destination GID";
+        DestQpn "dest_qpn" @ 0x50: 4 "destination QP number";
+        SgidIndex "sgid_index" @ 0x54: 1 "index of the source GID";
+        HopLimit "hop_limit" @ 0x55: 1 "hop limit";
+        TrafficClass "traffic_class" @ 0x56: 1 "traffic class";
+        Sl "sl" @ 0x57: 1 "service level";
+        FlowLabel "flow_label" @ 0x58: 4 "flow label";
+        PathMtu "path_mtu" @ 0x5c: 1 "enum ibv_mtu";
+        PortNum "port_num" @ 0x5d: 1 "port";
+        PkeyIndex "pkey_index" @ 0x5e: 2 "index of the P_Key";
+        Timeout "timeout" @ 0x60: 1 "local ACK timeout, 4.096 us * 2^n";
+        RetryCnt "retry_cnt" @ 0x61: 1 "transport retries";
+        RnrRetry "rnr_retry" @ 0x62: 1 "RNR retries, 7 without end";
+        MinRnrTimer "min_rnr_timer" @ 0x63: 1 "RNR timer code asked of the peer";
+        MaxRdAtomic "max_rd_atomic" @ 0x64: 1 "reads and atomics outstanding as requester";
+        MaxDestRdAtomic "max_dest_rd_atomic" @ 0x65: 1 "reads and atomics outstanding as responder";
+        MaxSendSge "max_send_sge" @ 0x66: 2 "elements of a send";
+        MaxRecvSge "max_recv_sge" @ 0x68: 2 "elements of a receive";
+        MaxInline "max_inline" @ 0x6c: 4 "bytes that can be posted inline";
+        NextPsn "next_psn" @ 0x80: 4 "PSN of the next new request";
+        Unacknowledged "unacknowledged" @ 0x84: 4 "oldest PSN not acknowledged";
+        SqHead "sq_head" @ 0x88: 4 "index of the oldest request not finished";
+        SqTail "sq_tail" @ 0x8c: 4 "index of the next request to be posted";
+        SqUsed "sq_used" @ 0x90: 4 "send queue slots in use";
+        SqDepth "sq_depth" @ 0x94: 4 "send queue slots";
+        RetryLeft "retry_left" @ 0x98: 1 "transport retries left";
+        RnrLeft "rnr_left" @ 0x99: 1 "RNR retries left";
+        RnrReceived "rnr_received" @ 0x9c: 4 "RNR NAKs that came in";
+        Timeouts "timeouts" @ 0xa0: 4 "times that no acknowledgement came in time";
+        Retransmits "retransmits" @ 0xa4: 4 "times that requests were sent again";
+        NaksReceived "naks_received" @ 0xa8: 4 "NAKs that came in, without RNR";
+        SqUnsignalled "sq_unsignalled" @ 0xac: 4 "finished requests whose slots wait for a later, signalled one";
+        RnrSinceNs "rnr_since_ns" @ 0xb0: 8 "since when the peer has not been ready, monotonic ns; 0 while it is";
+        ExpectedPsn "expected_psn" @ 0xc0: 4 "PSN expected next";
+        Msn "msn" @ 0xc4: 4 "messages completed, 24 bits";
+        RqPosted "rq_posted" @ 0xc8: 4 "receives posted and not taken";
+        RqUsed "rq_used" @ 0xcc: 4 "receive queue slots in use";
+        RqDepth "rq_depth" @ 0xd0: 4 "receive queue slots";
+        RqTail "rq_tail" @ 0xd4: 4 "receives ever posted";
+        RnrSent "rnr_sent" @ 0xd8: 4 "RNR NAKs sent: no receive was posted";
+        NaksSent "naks_sent" @ 0xdc: 4 "NAKs sent, without RNR";
+        Dropped "dropped" @ 0xe0: 4 "packets thrown away";
+        LastDrop "last_drop" @ 0xe4: 4 "why, the last one";
+        EmptySinceNs "empty_since_ns" @ 0xe8: 8 "since when messages find no receive, monotonic ns; 0 while they do";
+    }
 }
 
 /// Words of the sequence number and its neighbour.
 const SEQUENCE_WORD: usize = 0x38 / 8;
 
+// Each field lies in one cache line.
 const _: () = {
     let mut i = 0;
-    let mut end = 0;
-    while i < FIELDS.len() {
-        let f = FIELDS[i];
-        assert!(f.offset >= end && f.offset.is_multiple_of(if f.width > 8 { 8 } else { f.width }));
-        end = f.offset + f.width;
-        let line = f.offset / 64;
-        assert!(line == f.group as usize && (end - 1) / 64 == line);
+    while i < <Field as Fields>::ALL.len() {
+        let f = <Field as Fields>::ALL[i];
+        assert!((f.offset + f.width - 1) / 64 == f.offset / 64);
         i += 1;
     }
-    assert!(end <= QPC_LEN);
 };
 
 /// A context outside of context memory: made to be written, or read in one piece.
@@ -142,34 +111,33 @@ impl Image {
 
     /// Sets a number.
     pub fn set(&mut self, field: Field, value: u64) {
-        let f = FIELDS[field as usize];
-        let width = f.width.min(8);
-        self.0[f.offset..f.offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        field.info().set(&mut self.0, value);
     }
 
     /// Sets the destination GID.
     pub fn set_dgid(&mut self, gid: [u8; 16]) {
-        let f = FIELDS[Field::Dgid as usize];
+        let f = Field::Dgid.info();
         self.0[f.offset..f.offset + 16].copy_from_slice(&gid);
     }
 
     /// A number (of a GID, its first eight bytes).
     #[must_use]
     pub fn get(&self, field: Field) -> u64 {
-        let f = FIELDS[field as usize];
-        let mut bytes = [0; 8];
-        let width = f.width.min(8);
-        bytes[..width].copy_from_slice(&self.0[f.offset..f.offset + width]);
-        u64::from_le_bytes(bytes)
+        field.info().value(&self.0)
     }
 
     /// The destination GID.
     #[must_use]
     pub fn dgid(&self) -> [u8; 16] {
-        let f = FIELDS[Field::Dgid as usize];
         let mut gid = [0; 16];
-        gid.copy_from_slice(&self.0[f.offset..f.offset + 16]);
+        gid.copy_from_slice(Field::Dgid.info().bytes(&self.0));
         gid
+    }
+
+    /// The fields that differ in a later image. The sequence number, which always does, is left out.
+    pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = &'static FieldInfo> + 'a {
+        let fields = Field::ALL.iter().filter(|f| f.offset != Field::Sequence.info().offset);
+        fields.filter(|f| f.bytes(&self.0) != f.bytes(&later.0))
     }
 
     /// Writes the lines `from_line ..` to a context. There is one writer at a time, the holder of the NIC.
@@ -219,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let memory = ContextMemory::private(Layout { qp_slots: 3, recorder_slots: 0 });
+        let memory = ContextMemory::private(Layout::bare(3, 0));
         let mut image = Image::default();
         image.set(Field::Qpn, 0x1234);
         image.set(Field::Qkey, 0x1111_1111);
@@ -239,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_reader_never_sees_a_torn_context() {
-        let memory = ContextMemory::private(Layout { qp_slots: 1, recorder_slots: 0 });
+        let memory = ContextMemory::private(Layout::bare(1, 0));
         let writer = memory.clone();
         let thread = std::thread::spawn(move || {
             let mut image = Image::default();

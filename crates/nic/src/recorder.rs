@@ -3,10 +3,14 @@
 use std::sync::atomic::{Ordering, fence};
 
 use glassnic_events::Event;
-use glassnic_wire::command::body::{AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic};
+use glassnic_wire::command::body::{
+    self, AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic,
+};
 use glassnic_wire::command::{Body, CommandFlags, CommandOpcode, CommandRecord, RECORD_LEN};
 
 use crate::context::{ContextMemory, Header};
+use crate::fields::{FieldInfo, Fields};
+use crate::qpc::{Field, Image};
 
 /// Bytes of a slot: one record.
 pub const SLOT_LEN: usize = RECORD_LEN;
@@ -55,6 +59,45 @@ impl Recorder {
         }
     }
 
+    /// Keeps that a call was refused.
+    pub fn refused(&self, now_ns: u64, refusal: &glassnic_events::Refusal, thread: u32) {
+        if let Some(record) = refused(refusal, thread) {
+            self.keep(now_ns, record);
+        }
+    }
+
+    /// Keeps that a command was executed, with what it changed in a QP's context.
+    pub fn executed(&self, now_ns: u64, command: &Executed, change: Option<(&Image, &Image)>) {
+        let mut part = body::Executed {
+            command: command.opcode.number().into(),
+            thread: command.thread.into(),
+            took_ns: u32::try_from(now_ns.saturating_sub(command.started_ns)).unwrap_or(u32::MAX).into(),
+            ..body::Executed::default()
+        };
+        let mut used = 0;
+        let keep = |part: &mut body::Executed, used: &mut usize| {
+            part.used = std::mem::take(used) as u8;
+            if let Some(mut r) = record(CommandOpcode::Executed, command.qpn, part) {
+                r.set_pd(command.handle);
+                self.keep(now_ns, r);
+            }
+            part.changes = [0; 33];
+        };
+        if let Some((before, after)) = change {
+            for field in before.changes(after) {
+                let (old, new) = (field.bytes(before.bytes()), field.bytes(after.bytes()));
+                if used + 1 + 2 * field.width > part.changes.len() {
+                    keep(&mut part, &mut used);
+                }
+                part.changes[used] = field.offset as u8;
+                part.changes[used + 1..][..field.width].copy_from_slice(old);
+                part.changes[used + 1 + field.width..][..field.width].copy_from_slice(new);
+                used += 1 + 2 * field.width;
+            }
+        }
+        keep(&mut part, &mut used);
+    }
+
     /// Records from number `from` on (counted from 1), oldest first, that are still there and whole.
     #[must_use]
     pub fn read(&self, from: u64) -> Vec<CommandRecord> {
@@ -78,6 +121,61 @@ impl Recorder {
     }
 }
 
+/// A command that the device has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// Which.
+    pub opcode: CommandOpcode,
+    /// Its QP; 0 where it is about none.
+    pub qpn: u32,
+    /// Its object, where it is about no QP.
+    pub handle: u32,
+    /// Thread that made the call.
+    pub thread: u32,
+    /// When the device took it, monotonic ns.
+    pub started_ns: u64,
+}
+
+/// A field of a context that a command changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub field: &'static FieldInfo,
+    old: [u8; 16],
+    new: [u8; 16],
+}
+
+impl Change {
+    /// What it was before, as wide as the field.
+    #[must_use]
+    pub fn before(&self) -> &[u8] {
+        &self.old[..self.field.width]
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn after(&self) -> &[u8] {
+        &self.new[..self.field.width]
+    }
+}
+
+/// The changes that a record of a command's execution names; what makes no sense ends them.
+#[must_use]
+pub fn changes(executed: &body::Executed) -> Vec<Change> {
+    let mut rest = executed.changes.get(..usize::from(executed.used)).unwrap_or_default();
+    let mut changes = Vec::new();
+    while let Some((offset, values)) = rest.split_first() {
+        let Some(field) = Field::ALL.iter().find(|f| f.offset == usize::from(*offset)) else { break };
+        let Some((both, after)) = values.split_at_checked(2 * field.width) else { break };
+        let mut change = Change { field, old: [0; 16], new: [0; 16] };
+        change.old[..field.width].copy_from_slice(&both[..field.width]);
+        change.new[..field.width].copy_from_slice(&both[field.width..]);
+        changes.push(change);
+        rest = after;
+    }
+    changes
+}
+
 /// A done record of this opcode, QP and body.
 fn record<B: Body>(opcode: CommandOpcode, qpn: u32, body: &B) -> Option<CommandRecord> {
     let mut r = CommandRecord::with_body(opcode, body).ok()?;
@@ -86,16 +184,19 @@ fn record<B: Body>(opcode: CommandOpcode, qpn: u32, body: &B) -> Option<CommandR
     Some(r)
 }
 
+/// The record of a refusal.
+fn refused(refusal: &glassnic_events::Refusal, thread: u32) -> Option<CommandRecord> {
+    let body = Refusal { words: refusal.to_words().map(Into::into), thread: thread.into() };
+    let mut r = record(CommandOpcode::Refusal, refusal.qpn.unwrap_or(0), &body)?;
+    r.set_status(glassnic_events::errno(&refusal.rule).0 as u16, CommandFlags::DONE);
+    Some(r)
+}
+
 /// The record of an event; `None` for commands, which have their own.
 fn record_of(event: &Event) -> Option<CommandRecord> {
     use CommandOpcode as Op;
     match *event {
-        Event::Refused(refusal) => {
-            let body = Refusal { words: refusal.to_words().map(Into::into), ..Refusal::default() };
-            let mut r = record(Op::Refusal, refusal.qpn.unwrap_or(0), &body)?;
-            r.set_status(glassnic_events::errno(&refusal.rule).0 as u16, CommandFlags::DONE);
-            Some(r)
-        }
+        Event::Refused(refusal) => refused(&refusal, 0),
         Event::StateMoved { qpn, from, to, cause } => {
             let body = StateMoved {
                 from_state: from.value() as u8,
@@ -197,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_newest_stay_and_the_oldest_go() {
-        let memory = ContextMemory::private(Layout { qp_slots: 2, recorder_slots: 4 });
+        let memory = ContextMemory::private(Layout::bare(2, 4));
         let recorder = Recorder::new(memory);
         for qpn in 1..=10 {
             let moved =
@@ -214,7 +315,7 @@ mod tests {
     #[test]
     fn a_refusal_comes_back_as_data() {
         use glassnic_events::{Call, Field, Refusal as Refused, Rule};
-        let recorder = Recorder::new(ContextMemory::private(Layout { qp_slots: 0, recorder_slots: 4 }));
+        let recorder = Recorder::new(ContextMemory::private(Layout::bare(0, 4)));
         let rule = Rule::OutOfRange { what: Field::Timeout, offered: 40, min: 0, max: 31 };
         let refusal = Refused::on_qp(Call::ModifyQp, 5, rule);
         recorder.event(1, &Event::Refused(refusal));
@@ -222,5 +323,40 @@ mod tests {
         assert_eq!(kept[0].errno(), 22);
         let body: Refusal = kept[0].body().unwrap();
         assert_eq!(Refused::from_words(&body.words.map(|w| w.get())), Some(refusal));
+    }
+
+    #[test]
+    fn what_a_command_changed_comes_back_whole_however_much_it_is() {
+        let recorder = Recorder::new(ContextMemory::private(Layout::bare(0, 16)));
+        let before = Image::default();
+        let mut after = before;
+        after.set_dgid([7; 16]);
+        for field in [Field::Qpn, Field::State, Field::DestQpn, Field::Timeout, Field::CreatedNs] {
+            after.set(field, 0x21);
+        }
+        let opcode = CommandOpcode::ModifyQp;
+        let command = Executed { opcode, qpn: 0x21, handle: 3, thread: 77, started_ns: 1000 };
+        recorder.executed(1500, &command, Some((&before, &after)));
+        let mut found = Vec::new();
+        for record in recorder.read(0) {
+            let body: body::Executed = record.body().unwrap();
+            assert_eq!(
+                (record.qpn(), record.pd(), body.thread.get(), body.took_ns.get()),
+                (0x21, 3, 77, 500)
+            );
+            found.extend(changes(&body));
+        }
+        let names: Vec<_> = found.iter().map(|c| c.field.name).collect();
+        assert_eq!(names, ["qpn", "state", "created_ns", "dgid", "dest_qpn", "timeout"]);
+        assert!(found.iter().all(|c| c.before().iter().all(|b| *b == 0)));
+        assert_eq!((found[1].after(), found[3].after()), (&[0x21][..], &[7; 16][..]));
+    }
+
+    #[test]
+    fn nonsense_changes_end_where_they_begin() {
+        for used in 0..=255u8 {
+            let body = body::Executed { used, changes: [0xfe; 33], ..body::Executed::default() };
+            assert_eq!(changes(&body), []);
+        }
     }
 }

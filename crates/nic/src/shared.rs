@@ -9,6 +9,7 @@ use glassnic_transport::wqe::MAX_MESSAGE;
 use glassnic_transport::{PostError, RecvQueue, SendQueue, SendRequest, Sge};
 
 use crate::doorbell::Doorbells;
+use crate::driver::{Block, Field};
 
 /// The part of a QP that posting needs. Posting takes the lock of one queue of one QP and nothing else.
 #[derive(Debug)]
@@ -24,10 +25,18 @@ pub struct QpShared {
     sq: Mutex<SendQueue>,
     rq: Mutex<RecvQueue>,
     bells: Arc<Doorbells>,
+    pub(crate) block: Block,
 }
 
 impl QpShared {
-    pub(crate) fn new(qpn: u32, qp_type: QpType, cap: QpCap, slot: u32, bells: Arc<Doorbells>) -> Self {
+    pub(crate) fn new(
+        qpn: u32,
+        qp_type: QpType,
+        cap: QpCap,
+        slot: u32,
+        bells: Arc<Doorbells>,
+        block: Block,
+    ) -> Self {
         Self {
             qpn,
             qp_type,
@@ -37,6 +46,7 @@ impl QpShared {
             sq: Mutex::new(SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)),
             rq: Mutex::new(RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
             bells,
+            block,
         }
     }
 
@@ -71,7 +81,10 @@ impl QpShared {
         if !StateSet::MAY_POST_RECV.contains(state) {
             return Err(Rule::WrongState { state, needs: StateSet::MAY_POST_RECV });
         }
-        self.lock_rq().post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv))
+        let mut rq = self.lock_rq();
+        rq.post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv, 0))?;
+        self.block.store(Field::RqPosted, rq.tail().into());
+        Ok(())
     }
 
     /// Tells the engine to look at this QP.
@@ -115,7 +128,7 @@ impl Sender<'_> {
     /// What `ibv_post_send(3)` refuses: see [`check_opcode`], and the queue's limits.
     pub fn stage(&mut self, req: &SendRequest, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
         check_opcode(self.qp.qp_type, req.opcode)?;
-        self.sq.stage(req, sges).map_err(|e| post_rule(e, Queue::Send))
+        self.sq.stage(req, sges).map_err(|e| post_rule(e, Queue::Send, self.sq.unreleased()))
     }
 
     /// Stages a request whose payload of `length` bytes `fill` copies now.
@@ -129,12 +142,13 @@ impl Sender<'_> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Rule> {
         check_opcode(self.qp.qp_type, req.opcode)?;
-        self.sq.stage_inline(req, length, fill).map_err(|e| post_rule(e, Queue::Send))
+        self.sq.stage_inline(req, length, fill).map_err(|e| post_rule(e, Queue::Send, self.sq.unreleased()))
     }
 
     /// Makes what was staged visible and rings the doorbell.
     pub fn commit(&mut self) {
         if self.sq.commit() > 0 {
+            self.qp.block.store(Field::SqPosted, self.sq.tail().into());
             self.qp.ring();
         }
     }
@@ -161,9 +175,9 @@ pub fn check_opcode(qp_type: QpType, opcode: WrOpcode) -> Result<(), Rule> {
     if ok { Ok(()) } else { Err(Rule::BadOpcode { opcode, qp_type }) }
 }
 
-fn post_rule(e: PostError, queue: Queue) -> Rule {
+fn post_rule(e: PostError, queue: Queue, silent: u32) -> Rule {
     match e {
-        PostError::Full { depth } => Rule::QueueFull { queue, depth },
+        PostError::Full { depth } => Rule::QueueFull { queue, depth, silent },
         PostError::TooManySges { offered, max } => Rule::TooManySges { queue, offered, max },
         PostError::InlineTooLarge { offered, max } => Rule::InlineTooLarge { offered, max },
         PostError::TooLong { offered } => Rule::MessageTooLong { offered, max: MAX_MESSAGE },

@@ -5,6 +5,12 @@
 const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
+/// The index that a handle stands for.
+#[must_use]
+pub fn index_of(handle: u32) -> usize {
+    (handle & INDEX_MASK) as usize
+}
+
 /// A table whose handles are never 0, and do not come back soon.
 #[derive(Debug)]
 pub struct Table<T> {

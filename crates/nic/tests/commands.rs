@@ -8,10 +8,12 @@ use glassnic_nic::limits::Limits;
 use glassnic_nic::mr::Mr;
 use glassnic_nic::port::Port;
 use glassnic_nic::qpc::{Field, Image};
+use glassnic_nic::recorder::changes;
 use glassnic_nic::{CreateError, Nic, Notifier, QpInit, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
 use glassnic_transport::{AtomicOp, KeyFault, Payload, SendRequest, Tx};
 use glassnic_wire::command::CommandOpcode;
+use glassnic_wire::command::body::Executed;
 use glassnic_wire::{Qpn, Service};
 
 #[derive(Debug)]
@@ -45,7 +47,7 @@ const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
 fn nic() -> Nic {
     let port = Port { gids: vec![Some(GID), None], active_mtu: Mtu::M1024, active: true };
-    let memory = ContextMemory::private(Layout { qp_slots: 4, recorder_slots: 64 });
+    let memory = ContextMemory::private(Layout::bare(4, 64));
     let limits = Limits { max_pd: 2, max_cq: 2, max_mr: 2, max_ah: 1, max_qp_wr: 16, ..Limits::default() };
     let mut nic = Nic::new(limits, port, memory, Arc::new(Nobody), 11);
     nic.add_qpn_block(3);
@@ -83,11 +85,10 @@ fn limits_are_enforced_as_advertised() {
     assert!(nic.create_cq(0, 0).is_err());
     assert!(nic.create_cq(nic.limits().max_cqe + 1, 0).is_err());
     let many = QpInit { cap: cap(17), ..init(a, cq) };
-    let Rule::ExceedsLimit { offered: 17, limit: 16, limit_name: Limit::MaxQpWr, .. } =
-        refused(nic.create_qp(&many, 0))
-    else {
-        panic!("max_qp_wr is not named")
-    };
+    let (what, qp_type) = (glassnic_events::Field::MaxSendWr, many.qp_type);
+    let rule = refused(nic.create_qp(&many, 0));
+    assert_eq!(rule, Rule::CapAboveLimit { what, offered: 17, limit: 16, qp_type });
+    assert_eq!(what.limit_of_cap(), Some(Limit::MaxQpWr));
     for _ in 0..4 {
         nic.create_qp(&init(a, cq), 0).unwrap();
     }
@@ -158,10 +159,30 @@ fn modify_is_checked_written_back_and_recorded() {
     assert_eq!(image.get(Field::Access), AccessFlags::REMOTE_WRITE.bits().into());
     assert_eq!(nic.query_qp(qp.qpn, AttrMask::STATE, 7).unwrap().qp_state, QpState::Init);
 
-    let opcodes: Vec<_> = nic.recorder().read(0).iter().filter_map(|r| r.opcode().ok()).collect();
+    let mut opcodes: Vec<_> = nic.recorder().read(0).iter().filter_map(|r| r.opcode().ok()).collect();
     use CommandOpcode as O;
-    let want = [O::AllocPd, O::CreateCq, O::CreateQp, O::Refusal, O::ModifyQp, O::StateMoved, O::QueryQp];
-    assert_eq!(opcodes, want);
+    // What a command changed may take several records.
+    opcodes.dedup();
+    let want = [
+        [O::AllocPd, O::Executed].as_slice(),
+        &[O::CreateCq, O::Executed],
+        &[O::CreateQp, O::Executed],
+        &[O::Refusal],
+        &[O::ModifyQp, O::StateMoved, O::Executed],
+        &[O::QueryQp],
+    ];
+    assert_eq!(opcodes, want.concat());
+    let of_modify: Vec<_> = nic
+        .recorder()
+        .read(0)
+        .iter()
+        .filter(|r| r.opcode() == Ok(O::Executed))
+        .filter_map(|r| r.body::<Executed>())
+        .filter(|b| b.command.get() == O::ModifyQp.number())
+        .flat_map(|b| changes(&b))
+        .map(|c| (c.field.name, c.before().to_vec(), c.after().to_vec()))
+        .collect();
+    assert!(of_modify.contains(&("state", vec![0], vec![1])), "{of_modify:?}");
 }
 
 #[test]
@@ -188,6 +209,9 @@ fn no_grh_and_an_empty_gid_are_named() {
     assert!(matches!(nic.create_ah(pd, &bare, 0).unwrap_err().rule, Rule::NoGrh { port: 1, .. }));
     let empty = AddressVector { is_global: true, sgid_index: 1, ..bare };
     assert!(matches!(nic.create_ah(pd, &empty, 0).unwrap_err().rule, Rule::GidIndexEmpty { index: 1, .. }));
+    let beyond = AddressVector { sgid_index: 255, ..empty };
+    let rule = nic.create_ah(pd, &beyond, 0).unwrap_err().rule;
+    assert!(matches!(rule, Rule::GidIndexBeyond { index: 255, valid, .. } if valid.contains(0)), "{rule:?}");
     let good = AddressVector { is_global: true, dgid: GID, ..bare };
     let ah = nic.create_ah(pd, &good, 0).unwrap();
     assert!(nic.create_ah(pd, &good, 0).is_err(), "max_ah is 1");

@@ -195,7 +195,7 @@ impl Host {
         let v6 = [0xfd, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number];
         let v4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 99, 0, number];
         let port = Port { gids: vec![Some(v6), Some(v4)], active_mtu: mtu, active: true };
-        let context = ContextMemory::private(Layout { qp_slots: 64, recorder_slots: 4096 });
+        let context = ContextMemory::private(Layout::bare(64, 4096));
         let heard = Arc::new(Heard::default());
         let mut nic = Nic::new(Limits::default(), port, context, heard.clone(), number.into());
         nic.add_qpn_block(number.into());

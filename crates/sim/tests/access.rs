@@ -67,7 +67,7 @@ const FAULTS: [(&str, Verdict, Spoil); 12] = [
     ("the key of another protection domain", denied(Check::RkeyPd), |p, _, _, _| {
         p.b.world.regions.last_mut().expect("registered").pd = 6;
     }),
-    ("a key that was invalidated", denied(Check::RkeyUnknown), |p, _, _, _| {
+    ("a key that was invalidated", denied(Check::RkeyInvalidated), |p, _, _, _| {
         p.b.world.regions.last_mut().expect("registered").alive = false;
     }),
     ("one step before the start", denied(Check::RkeyBounds), |_, r, m, step| {
@@ -429,9 +429,9 @@ fn a_region_that_goes_amid_a_message() {
     let config = PairConfig { memory: 2 << 20, ..PairConfig::default() };
     for (op, gone, at_a, at_b) in [
         (WrOpcode::RdmaWrite, Side::A, WcStatus::LocProtErr, None),
-        (WrOpcode::RdmaWrite, Side::B, WcStatus::RemAccessErr, Some(Check::RkeyUnknown)),
+        (WrOpcode::RdmaWrite, Side::B, WcStatus::RemAccessErr, Some(Check::RkeyInvalidated)),
         (WrOpcode::RdmaRead, Side::A, WcStatus::LocProtErr, None),
-        (WrOpcode::RdmaRead, Side::B, WcStatus::RemAccessErr, Some(Check::RkeyUnknown)),
+        (WrOpcode::RdmaRead, Side::B, WcStatus::RemAccessErr, Some(Check::RkeyInvalidated)),
         (WrOpcode::Send, Side::B, WcStatus::RemOpErr, Some(Check::LkeyUnknown)),
     ] {
         let mut pair = Pair::new(config);

@@ -160,7 +160,8 @@ impl KeyFault {
     #[must_use]
     pub fn remote_check(self) -> Check {
         match self {
-            Self::NoSuchKey | Self::Invalidated => Check::RkeyUnknown,
+            Self::NoSuchKey => Check::RkeyUnknown,
+            Self::Invalidated => Check::RkeyInvalidated,
             Self::OtherPd => Check::RkeyPd,
             Self::NoRight => Check::RkeyAccess,
             Self::OutOfBounds => Check::RkeyBounds,

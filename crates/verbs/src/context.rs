@@ -1,12 +1,14 @@
 //! Devices and open devices.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use glassnic_events::{Call, Refusal, Rule};
+use glassnic_events::{Call, Failure, ObjectKind, Refusal, Rule};
+use glassnic_host::sys::thread_id;
 use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
 use glassnic_nic::limits::Limits;
+use glassnic_nic::object::{Channel as ChannelField, Live};
 use glassnic_nic::port::Port;
 
 use crate::cq::Cq;
@@ -134,9 +136,13 @@ impl Context {
     /// Creates a completion channel (`ibv_create_comp_channel(3)`).
     ///
     /// # Errors
-    /// No descriptor.
-    pub fn create_channel(&self) -> io::Result<Channel> {
-        Ok(Channel { queue: Arc::new(EventQueue::new()?) })
+    /// No descriptor, or no room for another.
+    pub fn create_channel(&self) -> Result<Channel, ChannelError> {
+        let queue = Arc::new(EventQueue::new()?);
+        let fd = queue.as_fd().as_raw_fd().cast_unsigned();
+        let made = self.nic.creating(|nic, _, now| nic.create_channel(fd, now));
+        let (handle, live) = made.unwrap_or_else(|| Err(gone(Call::CreateCompChannel)))?;
+        Ok(Channel { queue, shown: Arc::new(Shown { context: self.clone(), handle, live }) })
     }
 
     /// Creates a completion queue (`ibv_create_cq(3)`), whose events go to a channel as `token`.
@@ -147,10 +153,29 @@ impl Context {
         Cq::create(self, cqe, channel)
     }
 
-    /// Asynchronous events (`ibv_get_async_event(3)`).
+    /// Asynchronous events (`ibv_get_async_event(3)`): their descriptor. Take them with [`Context::take_event`].
     #[must_use]
     pub fn events(&self) -> &EventQueue<AsyncEvent> {
         self.nic.events()
+    }
+
+    /// Takes the oldest asynchronous event, and waits for one unless the descriptor is non-blocking.
+    ///
+    /// # Errors
+    /// EAGAIN, EINTR.
+    pub fn take_event(&self) -> io::Result<AsyncEvent> {
+        self.nic.take_event()
+    }
+
+    /// Withdraws the asynchronous events that `gone` picks.
+    pub fn withdraw_events(&self, gone: impl FnMut(&AsyncEvent) -> bool) {
+        self.nic.withdraw_events(gone);
+    }
+
+    /// Keeps in the flight recorder that a destroy waits for acknowledgements of `events` events; with 0, that it has
+    /// waited long enough.
+    pub fn note_waiting(&self, kind: ObjectKind, handle: u32, events: u32) {
+        self.nic.command(|nic, _, now| nic.note_waiting(now, kind, handle, events));
     }
 
     /// Tells the runtime that the caller is going to sleep until there is an event.
@@ -163,6 +188,12 @@ impl Context {
         self.nic.progress();
     }
 
+    /// The first cause of a QP's error with what surrounds it, once in a life of the QP from RESET on.
+    #[must_use]
+    pub fn take_failure(&self, qpn: u32) -> Option<Failure> {
+        self.nic.command(|nic, _, _| nic.take_failure(qpn)).flatten()
+    }
+
     /// Makes a refusal and keeps it in the flight recorder.
     #[must_use]
     pub fn refuse(&self, call: Call, qpn: Option<u32>, rule: Rule) -> Refusal {
@@ -170,10 +201,42 @@ impl Context {
     }
 }
 
+/// Why there is no channel.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// eventfd(2).
+    #[error("no file descriptor for a completion channel: {0}")]
+    Descriptor(#[from] io::Error),
+    /// The device has no room for another.
+    #[error("the device refused a completion channel")]
+    Refused(Refusal),
+}
+
+impl From<Refusal> for ChannelError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 /// A completion channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub(crate) queue: Arc<CompletionQueue>,
+    pub(crate) shown: Arc<Shown>,
+}
+
+/// A channel as an inspector sees it, until the last copy is gone.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    context: Context,
+    pub(crate) handle: u32,
+    live: Live,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.context.nic.command(|nic, _, now| nic.destroy_channel(self.handle, now));
+    }
 }
 
 impl Channel {
@@ -184,7 +247,13 @@ impl Channel {
     /// EAGAIN, EINTR.
     pub fn take(&self) -> io::Result<u64> {
         Runtime::instance().note_sleep();
-        self.queue.take()
+        let live = &self.shown.live;
+        live.store(ChannelField::Sleeper, thread_id().into());
+        live.store(ChannelField::AsleepSinceNs, now_ns());
+        let taken = self.queue.take();
+        // Of several that sleep at one channel the first to wake speaks for all.
+        live.store(ChannelField::AsleepSinceNs, 0);
+        taken
     }
 }
 

@@ -24,10 +24,11 @@ impl Cq {
         cqe: u32,
         channel: Option<(&Channel, u64)>,
     ) -> Result<Self, Refusal> {
-        let made = context.nic.command(|nic, _, now| nic.create_cq(cqe, now));
+        let made = context.nic.creating(|nic, _, now| nic.create_cq(cqe, now));
         let (handle, queue) = made.unwrap_or_else(|| Err(gone(Call::CreateCq)))?;
         if let Some((channel, token)) = channel {
             context.nic.connect(handle, channel.queue.clone(), token);
+            context.nic.command(|nic, _, _| nic.report_to(handle, channel.shown.handle));
         }
         Ok(Self { context: context.clone(), queue, handle, destroyed: AtomicBool::new(false) })
     }
@@ -75,6 +76,11 @@ impl Cq {
         if self.queue.arm(solicited_only) {
             self.context.nic.note_armed();
         }
+    }
+
+    /// Lets an inspector see how many completion events the program has taken and not acknowledged.
+    pub fn show_unacknowledged(&self, events: u64) {
+        self.queue.show_unacknowledged(events);
     }
 
     /// Destroys it (`ibv_destroy_cq(3)`); the events that nobody has read yet are withdrawn, and counted.

@@ -13,18 +13,20 @@ mod memory;
 mod qp;
 pub mod typed;
 
-pub use context::{Channel, Context, Device, devices, now_ns, problems, ways};
+pub use context::{Channel, ChannelError, Context, Device, devices, now_ns, problems, ways};
 pub use cq::Cq;
 pub use glassnic_events as events;
 pub use glassnic_host::inspect;
+pub use glassnic_host::profile;
 pub use glassnic_host::{
     AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, HEADER_RESERVE, HostDevice, Interface, Ways,
 };
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;
 pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
-pub use glassnic_nic::qpc;
+pub use glassnic_nic::recorder::{Change, changes};
 pub use glassnic_nic::{Sender, Subject, check_opcode};
+pub use glassnic_nic::{driver, fields, object, qpc};
 pub use glassnic_transport::attr;
 pub use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
 pub use glassnic_wire::Qpn;
@@ -33,7 +35,15 @@ pub use qp::{Qp, QpInit};
 
 use glassnic_events::{Call, ObjectKind, Refusal, Rule};
 
-/// A refusal for an object whose device is gone.
+/// A refusal for an object whose device is gone, or is another process's.
 pub(crate) fn gone(call: Call) -> Refusal {
-    Refusal::new(call, Rule::BadHandle { kind: ObjectKind::Context, handle: 0 })
+    let closed = Rule::BadHandle { kind: ObjectKind::Context, handle: 0 };
+    Refusal::new(call, in_child().unwrap_or(closed))
+}
+
+/// In a forked child: the rule that it breaks by using what its parent opened.
+pub(crate) fn in_child() -> Option<Rule> {
+    let runtime = glassnic_host::Runtime::instance();
+    let rule = Rule::ForkedChild { opened_by: runtime.pid(), caller: std::process::id() };
+    runtime.is_forked().then_some(rule)
 }

@@ -21,7 +21,7 @@ pub struct Pd {
 
 impl Pd {
     pub(crate) fn alloc(context: &Context) -> Result<Self, Refusal> {
-        let made = context.nic.command(|nic, _, now| nic.alloc_pd(now));
+        let made = context.nic.creating(|nic, _, now| nic.alloc_pd(now));
         let handle = made.unwrap_or_else(|| Err(gone(Call::AllocPd)))?;
         Ok(Self { context: context.clone(), handle, destroyed: AtomicBool::new(false) })
     }
@@ -55,7 +55,7 @@ impl Pd {
         }
         let mr =
             glassnic_nic::mr::Mr { pd: self.handle, iova, length, host: addr, access, invalidated: false };
-        let made = self.context.nic.command(|nic, _, now| nic.reg_mr(mr, now));
+        let made = self.context.nic.creating(|nic, _, now| nic.reg_mr(mr, now));
         let registered = made.unwrap_or_else(|| Err(gone(Call::RegMr)))?;
         Ok(Mr { context: self.context.clone(), registered, destroyed: AtomicBool::new(false) })
     }
@@ -73,7 +73,7 @@ impl Pd {
     /// # Errors
     /// No GRH, an empty GID index, `max_ah`.
     pub fn create_ah(&self, av: &AddressVector) -> Result<Ah, Refusal> {
-        let made = self.context.nic.command(|nic, _, now| nic.create_ah(self.handle, av, now));
+        let made = self.context.nic.creating(|nic, _, now| nic.create_ah(self.handle, av, now));
         let handle = made.unwrap_or_else(|| Err(gone(Call::CreateAh)))?;
         Ok(Ah { context: self.context.clone(), handle, av: *av, destroyed: AtomicBool::new(false) })
     }

@@ -1,17 +1,18 @@
 //! Queue pairs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use glassnic_events::{AttrMask, Call, QpState, QpType, Refusal, Rule};
+use glassnic_host::sys::thread_id;
 use glassnic_nic::{QpShared, Sender};
 use glassnic_transport::Sge;
 use glassnic_transport::attr::{QpAttr, QpCap};
 
 use crate::context::Context;
 use crate::cq::Cq;
-use crate::gone;
 use crate::memory::Pd;
+use crate::{gone, in_child};
 
 /// What a QP is created with (`ibv_qp_init_attr`).
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub struct QpInit<'a> {
 pub struct Qp {
     context: Context,
     shared: Arc<QpShared>,
+    /// The thread whose modify is on its way; 0 for none.
+    modifying: AtomicU32,
     destroyed: AtomicBool,
 }
 
@@ -47,7 +50,12 @@ impl Qp {
             sq_sig_all: init.sq_sig_all,
         };
         let shared = pd.context.nic.create_qp(&init)?;
-        Ok(Self { context: pd.context.clone(), shared, destroyed: AtomicBool::new(false) })
+        Ok(Self {
+            context: pd.context.clone(),
+            shared,
+            destroyed: AtomicBool::new(false),
+            modifying: AtomicU32::new(0),
+        })
     }
 
     /// Its context.
@@ -85,8 +93,15 @@ impl Qp {
     /// # Errors
     /// The first rule that is broken; then nothing has changed.
     pub fn modify(&self, mask: AttrMask, attr: &QpAttr) -> Result<(), Refusal> {
-        let done =
-            self.context.nic.command(|nic, world, now| nic.modify_qp(world, self.qpn(), mask, attr, now));
+        let me = thread_id();
+        let other = self.modifying.swap(me, Ordering::AcqRel);
+        let done = self.context.nic.command(|nic, world, now| {
+            if other != 0 {
+                nic.note_overlap(self.qpn(), other);
+            }
+            nic.modify_qp(world, self.qpn(), mask, attr, now)
+        });
+        let _ = self.modifying.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
         done.unwrap_or_else(|| Err(gone(Call::ModifyQp)))
     }
 
@@ -104,7 +119,10 @@ impl Qp {
     /// # Errors
     /// The state does not take sends.
     pub fn sender(&self) -> Result<Sender<'_>, Rule> {
-        self.shared.send()
+        match self.foreign() {
+            None => self.shared.send(),
+            Some(rule) => Err(rule),
+        }
     }
 
     /// Posts a receive. After the last of a list, [`Qp::receives_posted`].
@@ -112,7 +130,19 @@ impl Qp {
     /// # Errors
     /// Wrong state, full queue, too many elements.
     pub fn post_recv(&self, wr_id: u64, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
-        self.shared.post_recv(wr_id, sges)
+        match self.foreign() {
+            None => self.shared.post_recv(wr_id, sges),
+            Some(rule) => Err(rule),
+        }
+    }
+
+    /// In a forked child: the rule that it breaks.
+    fn foreign(&self) -> Option<Rule> {
+        if !self.context.nic.runtime().is_forked() {
+            return None;
+        }
+        self.context.nic.note_forked_use();
+        in_child()
     }
 
     /// Lets the engine see receives that it has to act on: those of a QP in ERR, to be flushed.

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use glassnic_verbs::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
-use glassnic_verbs::events::{AttrMask, QpState, QpType, WcStatus, WrOpcode};
+use glassnic_verbs::events::{AttrMask, Check, QpState, QpType, Queue, Rule, WcStatus, WrOpcode};
 use glassnic_verbs::{Context, Cq, Mr, Pd, Qp, QpInit, SendFlags, SendRequest, Sge};
 
 /// Runs a test of this file in a process of its own, as the environment is read once in a process's life.
@@ -39,6 +39,10 @@ struct End {
 const LEN: usize = 1 << 20;
 
 fn end(context: &Context, qp_type: QpType) -> End {
+    end_that_signals(context, qp_type, true)
+}
+
+fn end_that_signals(context: &Context, qp_type: QpType, sq_sig_all: bool) -> End {
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(256, None).unwrap();
     let memory = vec![0u8; LEN].into_boxed_slice();
@@ -50,7 +54,7 @@ fn end(context: &Context, qp_type: QpType) -> End {
     let mr = pd.reg_mr(at, LEN as u64, at, all).unwrap();
     let cap =
         QpCap { max_send_wr: 64, max_recv_wr: 64, max_send_sge: 4, max_recv_sge: 4, max_inline_data: 64 };
-    let init = QpInit { qp_type, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: true };
+    let init = QpInit { qp_type, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all };
     let qp = pd.create_qp(&init).unwrap();
     End { cq, qp, mr, memory, pd }
 }
@@ -158,7 +162,48 @@ fn everything() {
     post(&a, &SendRequest { opcode: WrOpcode::RdmaWrite, rkey: b.mr.lkey(), wr_id: 9, ..remote }, 8);
     assert_eq!(wait(&a, &b), (WcStatus::RemAccessErr, 9, 0));
     assert_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err));
+    let [at_a, at_b] = [&a, &b].map(|end| context.take_failure(end.qp.qpn()).expect("failed"));
+    assert_eq!((at_a.cause.check, at_b.cause.check), (Check::NakRemoteAccess, Check::RkeyUnknown));
+    assert_eq!(at_a.path.map(|path| path.dest_qp_num), Some(b.qp.qpn()));
+    let access = at_b.access.expect("it was an access");
+    assert_eq!((access.key, access.len), (b.mr.lkey(), 8));
+    assert!(access.region.is_some_and(|region| region.other_key), "{access:?}");
+    assert_eq!(context.take_failure(b.qp.qpn()), None, "it is told once");
     assert!(a.pd.destroy().is_err(), "the PD is in use");
+}
+
+/// A program that never signals fills its send queue with requests that are long done, and is told so.
+fn silent_sends() {
+    let device = glassnic_verbs::devices().pop().expect("a device");
+    let context = device.open().unwrap();
+    let gid = context.port().gid(0).expect("a GID");
+    let [a, b] = [0; 2].map(|_| end_that_signals(&context, QpType::Rc, false));
+    connect(&a, &b, gid);
+    connect(&b, &a, gid);
+    let write = SendRequest {
+        opcode: WrOpcode::RdmaWrite,
+        remote_addr: b.memory.as_ptr() as u64,
+        rkey: b.mr.rkey(),
+        ..SendRequest::default()
+    };
+    (0..64).for_each(|_| post(&a, &write, 8));
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        a.cq.poll(1, |cqe| panic!("{cqe:?}"));
+        let refused = a.qp.sender().unwrap().stage(&write, std::iter::empty()).unwrap_err();
+        let Rule::QueueFull { queue: Queue::Send, depth: 64, silent } = refused else {
+            panic!("{refused:?}")
+        };
+        if silent == 64 {
+            break;
+        }
+        assert!(Instant::now() < until, "{silent} are done");
+    }
+}
+
+#[test]
+fn sends_that_never_signal() {
+    in_process("sends_that_never_signal", "", silent_sends);
 }
 
 #[test]

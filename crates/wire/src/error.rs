@@ -75,6 +75,9 @@ pub enum WireError {
     /// The frame is not IPv4 or IPv6 with UDP, has IP options, or is a fragment.
     #[error("not a plain UDP frame: {0}")]
     NotUdp(&'static str),
+    /// UDP goes to another port than RoCEv2's, and what it carries is no command record.
+    #[error("UDP to port {0}; RoCEv2 goes to port 4791")]
+    OtherPort(u16),
     /// A length field says other than the bytes present.
     #[error("{what} says {says} bytes, {got} are there")]
     Length {

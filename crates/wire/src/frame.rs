@@ -15,9 +15,9 @@ pub const ROCE_PORT: u16 = 4791;
 /// The longest headers that [`FrameHeaders::emit`] writes: Ethernet, VLAN tag, IPv6, UDP.
 pub const MAX_FRAME_HEADERS_LEN: usize = 14 + 4 + Ipv6::LEN + Udp::LEN;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_VLAN: u16 = 0x8100;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
+pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
+pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
+pub(crate) const ETHERTYPE_IPV6: u16 = 0x86dd;
 const PROTOCOL_UDP: u8 = 17;
 
 /// Ethernet header.
@@ -115,7 +115,7 @@ impl Ipv4 {
         ]
     }
 
-    fn parse(bytes: [u8; Self::LEN]) -> Result<Self, WireError> {
+    pub(crate) fn parse(bytes: [u8; Self::LEN]) -> Result<Self, WireError> {
         let [
             version_ihl,
             tos,
@@ -201,7 +201,7 @@ impl Ipv6 {
         bytes
     }
 
-    fn parse(front: [u8; 8], src: [u8; 16], dst: [u8; 16]) -> Result<Self, WireError> {
+    pub(crate) fn parse(front: [u8; 8], src: [u8; 16], dst: [u8; 16]) -> Result<Self, WireError> {
         let [w0, w1, w2, w3, len0, len1, next_header, hop_limit] = front;
         let word = u32::from_be_bytes([w0, w1, w2, w3]);
         if word >> 28 != 6 {
@@ -282,7 +282,7 @@ impl Udp {
         [s0, s1, d0, d1, l0, l1, c0, c1]
     }
 
-    fn parse(bytes: [u8; Self::LEN]) -> Self {
+    pub(crate) fn parse(bytes: [u8; Self::LEN]) -> Self {
         let [s0, s1, d0, d1, l0, l1, c0, c1] = bytes;
         Self {
             sport: u16::from_be_bytes([s0, s1]),
@@ -304,11 +304,33 @@ pub struct FrameHeaders {
     pub udp: Udp,
 }
 
-fn take<'a, const N: usize>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u8; N], WireError> {
+pub(crate) fn take<'a, const N: usize>(
+    rest: &mut &'a [u8],
+    what: &'static str,
+) -> Result<&'a [u8; N], WireError> {
     let (chunk, tail) =
         rest.split_first_chunk().ok_or(WireError::Truncated { what, need: N, got: rest.len() })?;
     *rest = tail;
     Ok(chunk)
+}
+
+/// Takes the IP header that an EtherType announces, and says how many bytes follow it by its own account.
+pub(crate) fn take_ip(rest: &mut &[u8], ethertype: u16) -> Result<(Ip, usize), WireError> {
+    match ethertype {
+        ETHERTYPE_IPV4 => {
+            let ip = Ipv4::parse(*take(rest, "IPv4 header")?)?;
+            let says = usize::from(ip.total_len);
+            let short = WireError::Length { what: "IPv4 total length", says, got: Ipv4::LEN + rest.len() };
+            Ok((Ip::V4(ip), says.checked_sub(Ipv4::LEN).ok_or(short)?))
+        }
+        ETHERTYPE_IPV6 => {
+            let front = *take(rest, "IPv6 header")?;
+            let src = *take(rest, "IPv6 header")?;
+            let ip = Ipv6::parse(front, src, *take(rest, "IPv6 header")?)?;
+            Ok((Ip::V6(ip), usize::from(ip.payload_len)))
+        }
+        _ => Err(WireError::NotUdp("another EtherType")),
+    }
 }
 
 /// Takes a frame apart: its headers, and the bytes that UDP carries (for RoCEv2: BTH to ICRC).
@@ -329,21 +351,7 @@ pub fn parse_frame(frame: &[u8]) -> Result<(FrameHeaders, &[u8]), WireError> {
         vlan = Some(u16::from_be_bytes(*take::<2>(&mut rest, "VLAN tag")?));
         ethertype = u16::from_be_bytes(*take::<2>(&mut rest, "VLAN tag")?);
     }
-    let (ip, payload_len) = match ethertype {
-        ETHERTYPE_IPV4 => {
-            let ip = Ipv4::parse(*take(&mut rest, "IPv4 header")?)?;
-            let says = usize::from(ip.total_len);
-            let short = WireError::Length { what: "IPv4 total length", says, got: Ipv4::LEN + rest.len() };
-            (Ip::V4(ip), says.checked_sub(Ipv4::LEN).ok_or(short)?)
-        }
-        ETHERTYPE_IPV6 => {
-            let front = *take(&mut rest, "IPv6 header")?;
-            let src = *take(&mut rest, "IPv6 header")?;
-            let ip = Ipv6::parse(front, src, *take(&mut rest, "IPv6 header")?)?;
-            (Ip::V6(ip), usize::from(ip.payload_len))
-        }
-        _ => return Err(WireError::NotUdp("another EtherType")),
-    };
+    let (ip, payload_len) = take_ip(&mut rest, ethertype)?;
     let mut rest = rest.get(..payload_len).ok_or(WireError::Length {
         what: "IP length",
         says: payload_len,

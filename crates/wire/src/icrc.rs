@@ -95,13 +95,17 @@ impl Icrc {
     ///
     /// A length beyond what IP can say gives an ICRC that no packet has.
     pub fn start(flow: &Flow, ip_id: u16, transport_len: usize) -> Self {
+        Self::start_with(flow, ip_id, Ipv4::DONT_FRAGMENT, transport_len)
+    }
+
+    /// As [`Icrc::start`], with IPv4's flags and fragment offset as they stand in a captured frame.
+    fn start_with(flow: &Flow, ip_id: u16, flags_fragment: u16, transport_len: usize) -> Self {
         let udp_len = transport_len.wrapping_add(Udp::LEN + ICRC_LEN) as u16;
         let udp = Udp { sport: flow.sport, dport: flow.dport, len: udp_len, checksum: 0xffff }.to_bytes();
         let mut icrc =
             Self { head: [0xff; MAX_HEAD_LEN], filled: LRH_LEN, head_len: 0, hasher: Hasher::new() };
         if let Some((src, dst)) = both_v4(flow.src, flow.dst) {
             let total_len = udp_len.wrapping_add(Ipv4::LEN as u16);
-            let flags_fragment = Ipv4::DONT_FRAGMENT;
             let masked = Ipv4 {
                 tos: 0xff,
                 total_len,
@@ -187,7 +191,16 @@ pub fn compute(flow: &Flow, ip_id: u16, transport_without_icrc: &[u8]) -> u32 {
 ///
 /// [`WireError::Truncated`] where there is no room for BTH and ICRC, [`WireError::Icrc`] where it does not match.
 pub fn check(flow: &Flow, datagram: &[u8], id: IpId) -> Result<u16, WireError> {
-    check_with(flow, datagram, id, rewind_factor)
+    check_with(flow, Ipv4::DONT_FRAGMENT, datagram, id, rewind_factor)
+}
+
+/// [`check`] for a captured frame, whose IPv4 flags (0 for IPv6) may be others than [`Ipv4::DONT_FRAGMENT`].
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_captured(flow: &Flow, flags_fragment: u16, datagram: &[u8], id: IpId) -> Result<u16, WireError> {
+    check_with(flow, flags_fragment, datagram, id, rewind_factor)
 }
 
 /// [`check`] with a memory: the second packet of a length costs one CRC, and one multiplication where the
@@ -214,7 +227,7 @@ impl IcrcChecker {
     /// As [`check`].
     #[inline]
     pub fn check(&mut self, flow: &Flow, datagram: &[u8], id: IpId) -> Result<u16, WireError> {
-        check_with(flow, datagram, id, |len| self.factor(len))
+        check_with(flow, Ipv4::DONT_FRAGMENT, datagram, id, |len| self.factor(len))
     }
 
     fn factor(&mut self, len: usize) -> u32 {
@@ -240,6 +253,7 @@ impl IcrcChecker {
 #[inline]
 fn check_with(
     flow: &Flow,
+    flags_fragment: u16,
     datagram: &[u8],
     id: IpId,
     factor: impl FnOnce(usize) -> u32,
@@ -256,7 +270,9 @@ fn check_with(
         IpId::Expected(id) => (id, true),
         IpId::Unknown => (0, true),
     };
-    let computed = compute(flow, guess, transport);
+    let mut icrc = Icrc::start_with(flow, guess, flags_fragment, transport.len());
+    icrc.update(transport);
+    let computed = icrc.finish();
     let v4 = flow.is_v4();
     if computed == found {
         return Ok(if v4 { guess } else { 0 });

@@ -1,8 +1,8 @@
 //! A sentence for each check that can be the first cause of a queue pair's error.
 
-use glassnic_events::{Check, FirstCause};
+use glassnic_events::{Check, FirstCause, KeyAccess, PathAttrs};
 
-use crate::Said;
+use crate::{Said, milliseconds, overrun};
 
 /// What failed, which request it was, and what to do about it.
 pub(crate) fn say(cause: &FirstCause) -> Said {
@@ -10,6 +10,47 @@ pub(crate) fn say(cause: &FirstCause) -> Said {
     let request = wr_id.map_or_else(String::new, |wr_id| format!("request wr_id={wr_id:#x}: "));
     let place = psn.map_or_else(String::new, |psn| format!(" at PSN {psn:#x}"));
     Said { what: format!("{request}{check}{place} ({status})"), remedy: remedy(check).to_string() }
+}
+
+/// Where the peer was looked for, and for how long.
+pub(crate) fn path(check: Check, path: &PathAttrs) -> String {
+    let PathAttrs { dgid, sgid_index, path_mtu, dest_qp_num, timeout, retry_cnt, rnr_retry, .. } = *path;
+    let peer =
+        format!("the peer is dest_qp_num={dest_qp_num:#x} at dgid={dgid}, from sgid_index={sgid_index}");
+    match (check, path.ack_timeout_ns, path.detection_ns()) {
+        (Check::RetryExhausted, Some(once), Some(all)) => format!(
+            "{peer} with path_mtu={path_mtu}; timeout={timeout} ({}) x (1 + retry_cnt={retry_cnt}) gives up after {}",
+            milliseconds(once),
+            milliseconds(all)
+        ),
+        (Check::RnrExhausted, ..) => format!("{peer}; rnr_retry={rnr_retry}"),
+        _ => peer,
+    }
+}
+
+/// What was accessed, and what the key permits.
+pub(crate) fn access(access: &KeyAccess) -> String {
+    let KeyAccess { key, addr, len, pd, region, .. } = *access;
+    let tried = format!("{len} bytes at {addr:#x} with key {key:#x}");
+    let Some(region) = region else { return tried };
+    let (start, length) = (region.start, region.len);
+    let place = format!("{tried}; its region has {length} bytes at {start:#x}");
+    if region.other_key {
+        return format!("{tried}; that is the other key of a region: lkey and rkey differ");
+    }
+    match access.check {
+        Check::LkeyPd | Check::RkeyPd => {
+            format!("{tried}; its region is in PD {:#x}, the QP in PD {pd:#x}", region.pd)
+        }
+        Check::LkeyAccess | Check::RkeyAccess => {
+            format!("{tried}; its region was registered with access={:#x}", region.access)
+        }
+        Check::LkeyBounds | Check::RkeyBounds => match overrun(access) {
+            Some(over) => format!("{place}: {over} bytes too far"),
+            None => place,
+        },
+        _ => place,
+    }
 }
 
 fn remedy(check: Check) -> &'static str {
@@ -35,6 +76,9 @@ fn remedy(check: Check) -> &'static str {
         Check::MwOtherQp => "use a type 2 window only through the queue pair that bound it",
         Check::MwUnbound => "bind the window before its rkey is used, and invalidate it after",
         Check::AtomicUnaligned => "use an address that is a multiple of 8",
+        Check::RkeyInvalidated => {
+            "invalidate or deregister only after the last access, and then send the peer the new rkey"
+        }
         Check::InvalidateRefused => "invalidate only keys of type 2 windows that are bound",
         Check::ReceiveTooSmall => "post receives as long as the longest message (on UD 40 bytes more)",
         Check::NoReceive => "post receives before the peer sends; writes with immediate need one too",

@@ -1,7 +1,7 @@
 //! A sentence for each rule.
 
 use glassnic_events::{
-    AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Queue, Rule, StateSet, Transition,
+    AttrMask, Call, Field, Limit, ObjectKind, QpState, QpType, Queue, Rule, StateSet, Transition, WrOpcode,
 };
 
 use crate::Said;
@@ -34,6 +34,15 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         Rule::Conflict { what, with } => {
             say!("{what} and {with} exclude each other" => "give one of them")
         }
+        Rule::CapAboveLimit { what, offered, limit, qp_type } => {
+            let source = what.limit_of_cap().map_or("ibv_query_device tells", limit_source);
+            let name = what.limit_of_cap().map_or_else(String::new, |limit| format!("{limit}="));
+            say!("{what}={offered} exceeds {name}{limit} of {qp_type} queue pairs" => "use at most {limit} ({source})")
+        }
+        Rule::NotSupported { what: Field::QpType, value } => {
+            let name = type_name(value);
+            say!("this device has no {name} queue pairs" => "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD")
+        }
         Rule::NotSupported { what, value } => {
             say!("{what}={value:#x} asks for something that this device does not have"
                 => "ask ibv_query_device_ex what it has, and do without it")
@@ -49,7 +58,7 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
             say!("attr_mask lacks {missing}, which {at} of {qp_type} queue pairs requires"
                 => "set {fields} and add {them} to attr_mask")
         }
-        Rule::ForbiddenAttrs { at, forbidden, allowed_in } => {
+        Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in } => {
             let (qp_type, them) = (at.qp_type, it_or_them(forbidden));
             let what =
                 format!("attr_mask has {forbidden}, which {at} of {qp_type} queue pairs does not take");
@@ -58,6 +67,12 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
                     format!("leave {them} out here; {qp_type} queue pairs take {them} in {allowed_in}")
                 }
                 (true, 1) => format!("leave {them} out: {qp_type} queue pairs have no such attribute to set"),
+                (true, _) if !first_in.is_empty() => {
+                    let first = forbidden.iter().next().unwrap_or_default();
+                    format!(
+                        "leave them out here; no one move takes all of them: {first} belongs in {first_in}"
+                    )
+                }
                 (true, _) => {
                     format!("leave {them} out here; no move of {qp_type} queue pairs takes all of them")
                 }
@@ -79,6 +94,10 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         }
         Rule::GidIndexEmpty { port, index, valid } => {
             say!("entry {index} of port {port}'s GID table is empty"
+                => "use an sgid_index that holds a GID: {valid}")
+        }
+        Rule::GidIndexBeyond { port, index, len, valid } => {
+            say!("sgid_index={index}, but port {port}'s GID table has {len} entries"
                 => "use an sgid_index that holds a GID: {valid}")
         }
         Rule::GidZero { what } => {
@@ -104,9 +123,7 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         }
 
         Rule::WrongState { state, needs } => wrong_state(call, state, needs),
-        Rule::QueueFull { queue, depth } => {
-            say!("the {queue} is full: {depth} of {depth}" => "{}", full_remedy(queue))
-        }
+        Rule::QueueFull { queue, depth, silent } => queue_full(queue, depth, silent),
         Rule::TooManySges { queue, offered, max } => {
             let cap = sge_cap(queue);
             say!("num_sge={offered}, but the {queue} was created for {max}"
@@ -158,7 +175,8 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         }
 
         Rule::LimitReached { kind, limit, held } => {
-            say!("the device holds {limit} of {limit} {kind}s; {held} of them are this process's"
+            let name = kind.limit().map_or_else(String::new, |name| format!("{name}="));
+            say!("{name}{limit} {kind}s is the limit, and it is reached; this process holds {held}"
                 => "destroy what is no longer used; a number that only grows is a leak")
         }
         Rule::NoMemory { kind, bytes } => {
@@ -209,7 +227,7 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
 
 fn out_of_range(what: Field, offered: u64, min: u64, max: u64) -> Said {
     let number =
-        |value: u64| if what == Field::DestQpNum { format!("{value:#x}") } else { value.to_string() };
+        |value: u64| if what == Field::DestQpNum { format!("{value:#x}") } else { crate::signed(value) };
     let (offered, range) = (number(offered), format!("{}..{}", number(min), number(max)));
     let remedy = match what {
         Field::RnrRetry => "use 0 to 6, or 7 to try without end".to_string(),
@@ -218,6 +236,16 @@ fn out_of_range(what: Field, offered: u64, min: u64, max: u64) -> Said {
         }
         Field::PortNum | Field::AhPortNum | Field::AltPortNum | Field::AltAhPortNum if max == 1 => {
             "use 1: the device has one port, and ports are counted from 1".to_string()
+        }
+        Field::MinRnrTimer => {
+            "use 0 to 31, a code of table 47: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is 655.36 ms"
+                .into()
+        }
+        Field::PkeyIndex | Field::AltPkeyIndex if max == 0 => {
+            "use 0: the port's P_Key table has one entry (pkey_tbl_len of ibv_query_port)".into()
+        }
+        Field::PkeyIndex | Field::AltPkeyIndex => {
+            format!("use 0 to {max}: the port's P_Key table has {} entries", max + 1)
         }
         _ if min == max => format!("use {}", number(min)),
         _ => format!("use {} to {}", number(min), number(max)),
@@ -235,6 +263,9 @@ fn unknown_value(what: Field, value: u64) -> Said {
         (Field::PathMtu, 256 | 512 | 1024 | 2048 | 4096) => {
             format!("use IBV_MTU_{value}: path_mtu is no number of bytes")
         }
+        (Field::QpType, _) => "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD; a number like this means that ibv_qp_init_attr was not \
+                               zeroed before it was filled in"
+            .into(),
         _ => "use a constant of verbs.h; a number like this often means that the structure was not zeroed"
             .into(),
     };
@@ -303,6 +334,25 @@ fn wrong_state(call: Call, state: QpState, needs: StateSet) -> Said {
     Said { what: format!("the queue pair is in {state}, where {call} is not allowed"), remedy }
 }
 
+/// A number that may be a type.
+fn type_name(value: u64) -> String {
+    let known = u32::try_from(value).ok().and_then(|value| QpType::try_from(value).ok());
+    known.map_or_else(|| format!("qp_type={value}"), |qp_type| qp_type.to_string())
+}
+
+fn queue_full(queue: Queue, depth: u32, silent: u32) -> Said {
+    let fault = format!("the {queue} is full: {depth} of {depth}");
+    if silent == 0 {
+        return Said { what: fault, remedy: full_remedy(queue).to_string() };
+    }
+    Said {
+        what: format!("{fault}, {silent} of them done but not signaled"),
+        remedy: "set IBV_SEND_SIGNALED at least once in max_send_wr requests, and poll its completion: that gives back \
+                 the places of those before it"
+            .to_string(),
+    }
+}
+
 fn full_remedy(queue: Queue) -> &'static str {
     match queue {
         Queue::Send => {
@@ -335,8 +385,8 @@ fn in_use_remedy(by_kind: ObjectKind, count: u32) -> String {
     }
 }
 
-fn types_for(opcode: glassnic_events::WrOpcode) -> String {
-    use glassnic_events::WrOpcode as Op;
+fn types_for(opcode: WrOpcode) -> String {
+    use WrOpcode as Op;
     let types = match opcode {
         Op::Send | Op::SendWithImm => "RC, UC, UD or XRC_SEND",
         Op::RdmaWrite | Op::RdmaWriteWithImm => "RC, UC or XRC_SEND",
@@ -352,39 +402,11 @@ fn types_for(opcode: glassnic_events::WrOpcode) -> String {
 
 /// `path_mtu, ah_attr and rq_psn`: the fields that stand behind bits of the mask.
 fn fields(mask: AttrMask) -> String {
-    let names: Vec<_> = mask.iter().map(field).collect();
+    let names: Vec<_> = mask.iter().map(crate::field).collect();
     match names.as_slice() {
         [] => "nothing".to_string(),
         [one] => (*one).to_string(),
         [head @ .., last] => format!("{} and {last}", head.join(", ")),
-    }
-}
-
-fn field(bit: AttrMask) -> &'static str {
-    match bit {
-        AttrMask::STATE => "qp_state",
-        AttrMask::CUR_STATE => "cur_qp_state",
-        AttrMask::EN_SQD_ASYNC_NOTIFY => "en_sqd_async_notify",
-        AttrMask::ACCESS_FLAGS => "qp_access_flags",
-        AttrMask::PKEY_INDEX => "pkey_index",
-        AttrMask::PORT => "port_num",
-        AttrMask::QKEY => "qkey",
-        AttrMask::AV => "ah_attr",
-        AttrMask::PATH_MTU => "path_mtu",
-        AttrMask::TIMEOUT => "timeout",
-        AttrMask::RETRY_CNT => "retry_cnt",
-        AttrMask::RNR_RETRY => "rnr_retry",
-        AttrMask::RQ_PSN => "rq_psn",
-        AttrMask::MAX_QP_RD_ATOMIC => "max_rd_atomic",
-        AttrMask::ALT_PATH => "alt_ah_attr, alt_pkey_index, alt_port_num, alt_timeout",
-        AttrMask::MIN_RNR_TIMER => "min_rnr_timer",
-        AttrMask::SQ_PSN => "sq_psn",
-        AttrMask::MAX_DEST_RD_ATOMIC => "max_dest_rd_atomic",
-        AttrMask::PATH_MIG_STATE => "path_mig_state",
-        AttrMask::CAP => "cap",
-        AttrMask::DEST_QPN => "dest_qp_num",
-        AttrMask::RATE_LIMIT => "rate_limit",
-        _ => "the field behind it",
     }
 }
 

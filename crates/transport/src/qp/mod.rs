@@ -88,6 +88,12 @@ impl Qp {
         self.config.pd
     }
 
+    /// True if every send is signalled, whatever its flags say.
+    #[must_use]
+    pub fn sq_sig_all(&self) -> bool {
+        self.config.sq_sig_all
+    }
+
     /// Its state.
     #[must_use]
     pub fn state(&self) -> QpState {

@@ -58,6 +58,12 @@ impl SendQueue {
         self.staged.wrapping_sub(self.credit.released())
     }
 
+    /// Elements that are retired and that no completion has given back yet: unsignalled ones, until a signalled one is.
+    #[must_use]
+    pub fn unreleased(&self) -> u32 {
+        self.unreleased
+    }
+
     /// The shared counter of slots given back.
     #[must_use]
     pub fn credit(&self) -> Credit {

@@ -156,24 +156,15 @@ fn check_access(facts: &DeviceFacts<'_>, mask: AttrMask, offered: &QpAttr) -> Re
 /// The fields of an address vector by name: of the primary or of the alternate path.
 struct PathFields {
     is_global: Field,
-    sgid_index: Field,
     dgid: Field,
     port_num: Field,
 }
 
-const PRIMARY: PathFields = PathFields {
-    is_global: Field::AhIsGlobal,
-    sgid_index: Field::AhSgidIndex,
-    dgid: Field::AhDgid,
-    port_num: Field::AhPortNum,
-};
+const PRIMARY: PathFields =
+    PathFields { is_global: Field::AhIsGlobal, dgid: Field::AhDgid, port_num: Field::AhPortNum };
 
-const ALTERNATE: PathFields = PathFields {
-    is_global: Field::AltAhIsGlobal,
-    sgid_index: Field::AltAhSgidIndex,
-    dgid: Field::AltAhDgid,
-    port_num: Field::AltAhPortNum,
-};
+const ALTERNATE: PathFields =
+    PathFields { is_global: Field::AltAhIsGlobal, dgid: Field::AltAhDgid, port_num: Field::AltAhPortNum };
 
 fn check_path(
     facts: &DeviceFacts<'_>,
@@ -225,7 +216,10 @@ fn check_address_vector(
     if !ah.is_global {
         return Err(Rule::NoGrh { what: fields.is_global, port: ah.port_num });
     }
-    at_most(fields.sgid_index, ah.sgid_index, port.gid_count.saturating_sub(1))?;
+    if ah.sgid_index >= port.gid_count {
+        let (index, len, valid) = (ah.sgid_index, port.gid_count, port.gids);
+        return Err(Rule::GidIndexBeyond { port: ah.port_num, index, len, valid });
+    }
     if ah.sgid_index < 64 && !port.gids.contains(ah.sgid_index) {
         return Err(Rule::GidIndexEmpty { port: ah.port_num, index: ah.sgid_index, valid: port.gids });
     }

@@ -217,7 +217,9 @@ pub fn check_transition(qp_type: QpType, from: QpState, to: QpState, mask: AttrM
     }
     let forbidden = mask.difference(arrow.allowed());
     if !forbidden.is_empty() {
-        return Err(Rule::ForbiddenAttrs { at, forbidden, allowed_in: moves_allowing(qp_type, forbidden) });
+        let first = forbidden.iter().next().unwrap_or_default();
+        let [allowed_in, first_in] = [forbidden, first].map(|bits| moves_allowing(qp_type, bits));
+        return Err(Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in });
     }
     Ok(())
 }

@@ -80,9 +80,22 @@ fn every_bit_of_every_row_counts() {
             let allowed_in = moves_allowing(qp_type, forbidden);
             assert!(!allowed_in.contains(from, to));
             let got = check(required | AttrMask::STATE | forbidden);
-            assert_eq!(got, Err(Rule::ForbiddenAttrs { at, forbidden, allowed_in }));
+            assert_eq!(got, Err(Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in: allowed_in }));
         }
     }
+}
+
+/// Bits that no one move takes: where the first of them belongs is told.
+#[test]
+fn bits_of_different_moves_are_told_apart() {
+    let (from, to) = (QpState::Rts, QpState::Rts);
+    let forbidden = AttrMask::PORT | AttrMask::SQ_PSN;
+    let got = check_transition(QpType::Rc, from, to, AttrMask::STATE | forbidden);
+    let Err(Rule::ForbiddenAttrs { forbidden: told, allowed_in, first_in, .. }) = got else {
+        panic!("{got:?}")
+    };
+    assert_eq!((told, allowed_in), (forbidden, moves_allowing(QpType::Rc, forbidden)));
+    assert!(allowed_in.is_empty() && first_in.contains(QpState::Reset, QpState::Init), "{first_in}");
 }
 
 #[test]
@@ -252,7 +265,7 @@ fn an_address_needs_a_global_route_and_a_gid() {
         let empty = Rule::GidIndexEmpty { port: 1, index, valid: PORTS[0].gids };
         assert_eq!(attempt(&d, TO_RTR, |a| a.ah.sgid_index = index), Err(empty));
     }
-    let beyond = Rule::OutOfRange { what: Field::AhSgidIndex, offered: 8, min: 0, max: 7 };
+    let beyond = Rule::GidIndexBeyond { port: 1, index: 8, len: 8, valid: PORTS[0].gids };
     assert_eq!(attempt(&d, TO_RTR, |a| a.ah.sgid_index = 8), Err(beyond));
     assert_eq!(attempt(&d, TO_RTR, |a| a.ah.dgid = [0; 16]), Err(Rule::GidZero { what: Field::AhDgid }));
 }

@@ -16,6 +16,24 @@ pub struct Field {
     pub len: usize,
 }
 
+impl Field {
+    /// The field's bytes in a record.
+    pub fn bytes<'a>(&self, record: &'a [u8; super::RECORD_LEN]) -> &'a [u8] {
+        record.get(self.offset..self.offset + self.len).unwrap_or_default()
+    }
+
+    /// The field's value in a record; `None` for an array.
+    pub fn number(&self, record: &[u8; super::RECORD_LEN]) -> Option<u64> {
+        let bytes = self.bytes(record);
+        (bytes.len() <= 8).then(|| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    /// Whether it is there for the layout only.
+    pub fn is_reserved(&self) -> bool {
+        self.name.starts_with("reserved")
+    }
+}
+
 /// The fields of some opcodes: 44 bytes, of which any are a valid value.
 pub trait Body: Copy {
     /// The opcodes that have these fields.
@@ -28,13 +46,34 @@ pub trait Body: Copy {
     fn to_body(&self) -> [u8; BODY_LEN];
 }
 
+/// A body as data: whose it is, and its fields.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BodyInfo {
+    /// The name of its struct.
+    pub name: &'static str,
+    /// As [`Body::OPCODES`].
+    pub opcodes: &'static [CommandOpcode],
+    /// As [`Body::FIELDS`].
+    pub fields: &'static [Field],
+}
+
+/// The body of an opcode; `None` for those whose 44 bytes are zero.
+pub fn info(opcode: CommandOpcode) -> Option<&'static BodyInfo> {
+    BODIES.iter().find(|body| body.opcodes.contains(&opcode))
+}
+
 macro_rules! bodies {
     ($(
         $(#[$doc:meta])*
         $name:ident for [$($opcode:ident),*] {
             $($(#[$field_doc:meta])* $field:ident: $type:ty = $offset:literal;)*
         }
-    )*) => {$(
+    )*) => {
+        /// Every body.
+        pub const BODIES: &[BodyInfo] =
+            &[$(BodyInfo { name: stringify!($name), opcodes: $name::OPCODES, fields: $name::FIELDS }),*];
+
+        $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned)]
         #[repr(C)]
@@ -67,7 +106,8 @@ macro_rules! bodies {
                 zerocopy::transmute!(*self)
             }
         }
-    )*};
+        )*
+    };
 }
 
 bodies! {
@@ -259,8 +299,22 @@ bodies! {
     Refusal for [Refusal] {
         /// The refusal as `glassnic_events::Refusal::to_words` packs it.
         words: [U64; 5] = 12;
-        /// Always zero.
-        reserved: [u8; 4] = 52;
+        /// Thread that made the call.
+        thread: U32 = 52;
+    }
+
+    /// EXECUTED: follows the command. Changes that do not fit go on in another one.
+    Executed for [Executed] {
+        /// The command's opcode.
+        command: U16 = 12;
+        /// Bytes of `changes` in use.
+        used: u8 = 14;
+        /// Thread that made the call.
+        thread: U32 = 15;
+        /// From the call into the device to the status, in nanoseconds.
+        took_ns: U32 = 19;
+        /// Fields of the context that changed: offset (1 byte), then old and new bytes, each as wide as the field; and so on.
+        changes: [u8; 33] = 23;
     }
 
     /// COMPLETION_ERROR, and FIRST_ERROR, which is kept apart because flushes may overwrite the rest.
@@ -327,6 +381,20 @@ bodies! {
         waited_ns: U64 = 24;
         /// Always zero.
         reserved1: [u8; 24] = 32;
+    }
+
+    /// DESTROY_WAITS and DESTROY_WAITED: the object's handle stands in the head.
+    Waiting for [DestroyWaits, DestroyWaited] {
+        /// Kind of the object, numbered as `glassnic_events::ObjectKind`.
+        kind: U16 = 12;
+        /// Always zero.
+        reserved0: U16 = 14;
+        /// Events taken and not acknowledged.
+        events: U32 = 16;
+        /// Thread that waits.
+        thread: U32 = 20;
+        /// Always zero.
+        reserved1: [u8; 32] = 24;
     }
 
     /// ASYNC_EVENT (ibv_get_async_event(3)).

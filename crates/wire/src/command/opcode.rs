@@ -118,6 +118,12 @@ command_opcodes! {
     Retransmit = 0x010b, "RETRANSMIT";
     /// The first error of a QP since it left RESET: the cause of what followed.
     FirstError = 0x010c, "FIRST_ERROR";
+    /// The device has executed the command before: by which thread, how long it took, and what changed in the context.
+    Executed = 0x010d, "EXECUTED";
+    /// A destroy waits until the program has acknowledged the events that it took.
+    DestroyWaits = 0x010e, "DESTROY_WAITS";
+    /// It has waited long enough.
+    DestroyWaited = 0x010f, "DESTROY_WAITED";
 }
 
 impl CommandOpcode {

@@ -2,5 +2,6 @@
 
 mod captures;
 mod common;
+mod dissect;
 mod opcodes;
 mod properties;

@@ -6,29 +6,61 @@ use glassnic_events::{
     AsyncEventType, AttrMask, Call, Cause, Check, DropReason, FirstCause, Gid, NakCode, QpState, QpType,
     Refusal, WcStatus, WrOpcode,
 };
+use glassnic_explain::{Lang, explain_first_cause_in, explain_in};
 use glassnic_verbs::attr::{AccessFlags, Mtu};
 use glassnic_verbs::timing::{ack_timeout_ns, rnr_delay_ns};
 use glassnic_wire::command::{Body, CommandOpcode, CommandRecord, body};
 
 /// What a record tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub struct Told {
     /// The object that it is about: `QP 0x12`.
-    pub(super) subject: String,
+    pub subject: String,
     /// What became of it: `RESET → INIT`.
-    pub(super) what: String,
+    pub what: String,
     /// By which call or event, and with which values.
-    pub(super) how: String,
+    pub how: String,
 }
 
 impl Told {
-    pub(super) fn new(subject: impl Into<String>, what: impl Into<String>, how: impl Into<String>) -> Self {
+    /// What became of an object, and how.
+    #[must_use]
+    pub fn new(subject: impl Into<String>, what: impl Into<String>, how: impl Into<String>) -> Self {
         Self { subject: subject.into(), what: what.into(), how: how.into() }
     }
 }
 
+/// Finds the records that say again what a line has said.
+#[derive(Clone, Debug, Default)]
+pub struct Repeats {
+    /// A move that a command's line has told, and whose own record is still to come.
+    moving: Option<(u32, u8, u8)>,
+}
+
+impl Repeats {
+    /// Whether a record, in the order of the recorder, has been told before. A modify is kept as a command, as the move
+    /// that follows from it, and as its end with what it changed; the command's line tells all of it.
+    pub fn has(&mut self, record: &CommandRecord) -> bool {
+        match record.opcode() {
+            Ok(CommandOpcode::ModifyQp) => {
+                let moved = record.body::<body::ModifyQp>();
+                self.moving = moved.map(|b| (record.qpn(), b.from_state, b.to_state));
+                false
+            }
+            Ok(CommandOpcode::StateMoved) => {
+                let moved = record.body::<body::StateMoved>();
+                let moved = moved.map(|b| (record.qpn(), b.from_state, b.to_state));
+                moved.is_some() && self.moving.take_if(|moving| Some(*moving) == moved).is_some()
+            }
+            Ok(CommandOpcode::Executed) => true,
+            _ => false,
+        }
+    }
+}
+
 /// A record in words. It comes from memory of another process: what is no value is shown as its number.
-pub(super) fn tell(record: &CommandRecord) -> Told {
+#[must_use]
+pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
     use CommandOpcode as Op;
     let qp = match record.qpn() {
         0 => "NIC".to_owned(),
@@ -46,9 +78,9 @@ pub(super) fn tell(record: &CommandRecord) -> Told {
             let b = body_of::<body::StateMoved>(record);
             Told::new(qp, arrow(b.from_state, b.to_state), name::<Cause>(b.cause.get()))
         }
-        Op::Refusal => refused(qp, record),
+        Op::Refusal => refused(lang, qp, record),
         Op::CompletionError => Told::new(qp, "error", failed(record)),
-        Op::FirstError => Told::new(qp, "first error", first_cause(record)),
+        Op::FirstError => Told::new(qp, "first error", first_cause(lang, record)),
         Op::NakSent => Told::new(qp, "NAK sent", nak(record)),
         Op::NakReceived => Told::new(qp, "NAK received", nak(record)),
         Op::Timeout => {
@@ -90,18 +122,18 @@ pub(super) fn tell(record: &CommandRecord) -> Told {
 }
 
 /// The fields of a record whose opcode has them.
-fn body_of<B: Body + Default>(record: &CommandRecord) -> B {
+pub(crate) fn body_of<B: Body + Default>(record: &CommandRecord) -> B {
     record.body().unwrap_or_default()
 }
 
 /// The name of a number of an enumeration.
-fn name<E: TryFrom<u32> + Display>(value: impl Into<u32>) -> String {
+pub(crate) fn name<E: TryFrom<u32> + Display>(value: impl Into<u32>) -> String {
     let value = value.into();
     E::try_from(value).map_or_else(|_| format!("{value}?"), |known| known.to_string())
 }
 
 /// `RESET → INIT`, or the state alone where it stays.
-fn arrow(from: u8, to: u8) -> String {
+pub(crate) fn arrow(from: u8, to: u8) -> String {
     let (from, to) = (name::<QpState>(from), name::<QpState>(to));
     if from == to { format!("stays {to}") } else { format!("{from} → {to}") }
 }
@@ -160,18 +192,18 @@ fn changes(b: &body::ModifyQp) -> Vec<String> {
     all.into_iter().filter(|(bit, _)| mask.contains(*bit)).map(|(_, text)| text).collect()
 }
 
-fn access(bits: u8) -> String {
+pub(crate) fn access(bits: u8) -> String {
     let names: Vec<_> =
         AccessFlags::from_bits_truncate(bits.into()).iter_names().map(|(name, _)| name).collect();
     if names.is_empty() { "0".into() } else { names.join("|") }
 }
 
-fn mtu(code: u8) -> String {
+pub(crate) fn mtu(code: u8) -> String {
     let known = Mtu::ALL.iter().find(|mtu| mtu.value() == u32::from(code));
     known.map_or_else(|| format!("{code}?"), |mtu| mtu.bytes().to_string())
 }
 
-fn milliseconds(ns: u64) -> String {
+pub(crate) fn milliseconds(ns: u64) -> String {
     format!("{:.2} ms", ns as f64 / 1e6)
 }
 
@@ -180,10 +212,10 @@ fn queried(record: &CommandRecord) -> String {
     format!("{}: {} sq_psn={:#x} rq_psn={:#x}", Call::QueryQp, name::<QpState>(b.state), b.sq_psn, b.rq_psn)
 }
 
-fn refused(subject: String, record: &CommandRecord) -> Told {
+fn refused(lang: Lang, subject: String, record: &CommandRecord) -> Told {
     let words = body_of::<body::Refusal>(record).words.map(|word| word.get());
     match Refusal::from_words(&words) {
-        Some(refusal) => Told::new(subject, "refused", glassnic_explain::explain(&refusal).to_string()),
+        Some(refusal) => Told::new(subject, "refused", explain_in(lang, &refusal).to_string()),
         None => Told::new(subject, "refused", format!("errno {}", record.errno())),
     }
 }
@@ -194,7 +226,7 @@ fn failed(record: &CommandRecord) -> String {
     format!("{status} for wr_id={:#x}: {check}", b.wr_id)
 }
 
-fn first_cause(record: &CommandRecord) -> String {
+fn first_cause(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::CompletionError>(record);
     let status = WcStatus::try_from(u32::from(b.status));
     let check = Check::try_from(u32::from(b.check.get()));
@@ -203,7 +235,7 @@ fn first_cause(record: &CommandRecord) -> String {
     let some = |value: u64| Some(value).filter(|value| *value != 0);
     let psn = some(b.psn.get().into()).and_then(|psn| psn.try_into().ok());
     let cause = FirstCause { wr_id: some(b.wr_id.get()), psn, status, check };
-    let explained = glassnic_explain::explain_first_cause(record.qpn(), &cause);
+    let explained = explain_first_cause_in(lang, record.qpn(), &cause);
     format!("{}; {}", explained.what, explained.remedy)
 }
 
@@ -269,7 +301,7 @@ mod tests {
     }
 
     fn line(record: &CommandRecord) -> String {
-        let Told { subject, what, how } = tell(record);
+        let Told { subject, what, how } = tell(Lang::En, record);
         format!("{subject} | {what} | {how}")
     }
 

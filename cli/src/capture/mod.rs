@@ -1,0 +1,199 @@
+//! `glassnic capture`: packets and command records of programs, on one clock, in a file for Wireshark.
+
+mod merge;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassnic_verbs::inspect::{CAPTURE_VARIABLE, Folder, NicView, monotonic_ns};
+use glassnic_wire::command::CommandRecord;
+
+use crate::{libdir, run};
+
+/// How often the recorders are read: long before they overwrite what was not.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a process goes on writing packets after we have gone.
+const LAPSE_NS: u64 = 2_000_000_000;
+
+/// A NIC whose records are kept.
+struct Watched {
+    name: String,
+    view: NicView,
+    /// Number of the record to be read next.
+    next: u64,
+}
+
+/// What is captured.
+struct Session {
+    folder: Folder,
+    /// The folder of the files of packets, where it is not the node directory.
+    taps: Option<PathBuf>,
+    pids: BTreeSet<u32>,
+    nics: Vec<Watched>,
+    /// Segments that were there before.
+    foreign: BTreeSet<String>,
+    records: Vec<CommandRecord>,
+}
+
+/// Runs a program and captures it and the processes that it starts. Gives its exit status.
+///
+/// # Errors
+/// One line.
+pub(crate) fn program(output: &Path, words: &[OsString]) -> Result<u8, String> {
+    let (name, arguments) = words.split_first().ok_or("capture needs --pid or a program")?;
+    let libraries = libdir::find()?;
+    // Before anything runs: nobody wants to learn afterwards that it cannot be written.
+    touch(output)?;
+    let taps = env::temp_dir().join(format!("glassnic-capture.{}", std::process::id()));
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&taps)
+        .map_err(|error| format!("{}: {error}", taps.display()))?;
+    let taps = RemovedLater(taps);
+    let mut session = Session::new(Some(taps.0.clone()))?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    run::prepare(&mut command, &libraries);
+    command.env(CAPTURE_VARIABLE, &taps.0).env("GLASSNIC_KEEP", "1");
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", name.display()))?;
+    let status = loop {
+        // In this order: what the program did last is read after its end.
+        let ended = ended(&mut child)?;
+        session.look();
+        if let Some(status) = ended {
+            break status;
+        }
+        thread::sleep(TICK);
+    };
+    session.write(output)?;
+    if env::var_os("GLASSNIC_KEEP").is_none() {
+        session.nics.iter().for_each(|nic| drop(session.folder.remove(&nic.name)));
+    }
+    // As a shell says it (POSIX.1, 2.8.2).
+    let signal = || 128 + status.signal().unwrap_or(0);
+    Ok(status.code().unwrap_or_else(signal) as u8)
+}
+
+fn ended(child: &mut Child) -> Result<Option<std::process::ExitStatus>, String> {
+    child.try_wait().map_err(|error| format!("cannot wait for the program: {error}"))
+}
+
+/// Captures processes that run, until they have ended or the time is up.
+///
+/// # Errors
+/// One line.
+pub(crate) fn processes(output: &Path, pids: &[u32], seconds: Option<u64>) -> Result<(), String> {
+    touch(output)?;
+    let mut session = Session::new(None)?;
+    session.foreign.clear();
+    session.pids.extend(pids);
+    session.look();
+    for pid in pids {
+        if !session.nics.iter().any(|nic| nic.view.pid() == *pid && nic.view.is_open()) {
+            return Err(format!("process {pid} has no open device of GlassNIC, or is not yours"));
+        }
+    }
+    let started = Instant::now();
+    let limit = seconds.map(Duration::from_secs);
+    while limit.is_none_or(|limit| started.elapsed() < limit) && session.is_anybody_there() {
+        session.ask(monotonic_ns() + LAPSE_NS);
+        thread::sleep(TICK);
+        session.look();
+    }
+    let result = session.write(output);
+    session.ask(0);
+    // A process that goes on removes its file itself; one that has ended cannot.
+    for pid in pids.iter().filter(|pid| !is_there(**pid)) {
+        let _ = fs::remove_file(session.folder.tap(None, *pid));
+    }
+    result
+}
+
+fn is_there(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+fn touch(output: &Path) -> Result<(), String> {
+    fs::write(output, []).map_err(|error| format!("{}: {error}", output.display()))
+}
+
+struct RemovedLater(PathBuf);
+
+impl Drop for RemovedLater {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Session {
+    fn new(taps: Option<PathBuf>) -> Result<Self, String> {
+        let folder = Folder::open().map_err(|error| error.to_string())?;
+        let foreign = folder.segments().map_err(|error| error.to_string())?.into_iter().collect();
+        let (pids, nics, records) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Ok(Self { folder, taps, pids, nics, foreign, records })
+    }
+
+    /// Takes note of new processes and NICs, and of what their recorders have.
+    fn look(&mut self) {
+        if let Some(taps) = &self.taps {
+            let names = fs::read_dir(taps).into_iter().flatten().flatten();
+            let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+            self.pids.extend(
+                names.filter_map(|name| {
+                    name.strip_prefix("tap-")?.strip_suffix(".pcapng")?.parse::<u32>().ok()
+                }),
+            );
+        }
+        for name in self.folder.segments().unwrap_or_default() {
+            if self.foreign.contains(&name) || self.nics.iter().any(|nic| nic.name == name) {
+                continue;
+            }
+            // Gone, not made yet, or another's.
+            let Ok(Some(view)) = self.folder.nic(&name) else { continue };
+            if self.pids.contains(&view.pid()) {
+                self.nics.push(Watched { name, view, next: 1 });
+            }
+        }
+        for nic in &mut self.nics {
+            let new = nic.view.records(nic.next);
+            nic.next = new.last().map_or(nic.next, |record| record.seq() + 1);
+            self.records.extend(new);
+        }
+    }
+
+    fn ask(&self, until_ns: u64) {
+        for nic in self.nics.iter().filter(|nic| nic.view.is_open()) {
+            // One that has gone writes nothing more.
+            let _ = self.folder.ask_packets(&nic.name, until_ns);
+        }
+    }
+
+    fn is_anybody_there(&self) -> bool {
+        self.nics.iter().any(|nic| nic.view.is_open() && is_there(nic.view.pid()))
+    }
+
+    fn write(&self, output: &Path) -> Result<(), String> {
+        let taps = self.pids.iter().map(|pid| (*pid, self.folder.tap(self.taps.as_deref(), *pid)));
+        // A process without a packet has no file.
+        let files: Vec<_> = taps.filter_map(|(pid, path)| Some((pid, fs::read(path).ok()?))).collect();
+        let merged = merge::merge(&files, &self.records);
+        fs::write(output, &merged.bytes).map_err(|error| format!("{}: {error}", output.display()))?;
+        eprintln!(
+            "glassnic: {}: {} packets and {} records of {} process(es)",
+            output.display(),
+            merged.packets,
+            merged.records,
+            self.pids.len()
+        );
+        merged.problems.iter().for_each(|problem| eprintln!("glassnic: {problem}"));
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! What does a person see? One model of a NIC, read from its segment, and words for all that is in it.
+//!
+//! [`Host::read`] is the only part that reads anything. A [`NicModel`] is plain data, the same for text, JSON and whatever
+//! else shows it; [`text`] makes lines of it, and [`timeline`] puts the flight recorder's records in order.
+//!
+//! All of it comes from memory of other processes: a number that is no value is shown as its number.
+#![forbid(unsafe_code)]
+
+mod decode;
+mod model;
+pub mod qp_text;
+mod read;
+pub mod text;
+pub mod timeline;
+mod words;
+
+pub use decode::{FieldModel, decode};
+pub use model::{
+    AhModel, CqModel, ErrorModel, MrModel, NicModel, NicState, ObjectModel, PdModel, PeerModel, QpModel,
+    QueueModel, SrqModel,
+};
+pub use read::{Host, NicReading};
+pub use words::{Repeats, Told, tell};
+
+#[cfg(test)]
+mod tests;

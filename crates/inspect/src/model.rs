@@ -1,0 +1,371 @@
+//! A NIC as plain data.
+
+use glassnic_events::{Check, FirstCause, Gid, QpState, QpType, WcStatus};
+use glassnic_verbs::attr::AccessFlags;
+use glassnic_verbs::fields::Fields;
+use glassnic_verbs::inspect::QpView;
+use glassnic_verbs::object::{self, Head};
+use glassnic_verbs::{driver, qpc};
+use serde::Serialize;
+
+use crate::decode::FieldModel;
+use crate::words::name;
+
+/// What became of the process that opened a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NicState {
+    /// It runs.
+    Open,
+    /// It has closed the NIC, and the segment was kept.
+    Closed,
+    /// It is gone, and had not closed the NIC.
+    Crashed,
+}
+
+impl NicState {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Crashed => "crashed",
+        }
+    }
+}
+
+/// A NIC, and all objects that it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NicModel {
+    /// The process that opened it.
+    pub pid: u32,
+    /// The name of its program.
+    pub command: String,
+    /// The device's name.
+    pub device: String,
+    /// The name of its segment in the folder of processes.
+    pub segment: String,
+    /// What became of the process.
+    pub state: NicState,
+    /// How long ago it was opened, in nanoseconds.
+    pub age_ns: u64,
+    /// QPs.
+    pub qps: Vec<QpModel>,
+    /// Protection domains.
+    pub pds: Vec<PdModel>,
+    /// Completion queues.
+    pub cqs: Vec<CqModel>,
+    /// Memory regions.
+    pub mrs: Vec<MrModel>,
+    /// Shared receive queues.
+    pub srqs: Vec<SrqModel>,
+    /// Address handles.
+    pub ahs: Vec<AhModel>,
+}
+
+/// A QP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QpModel {
+    /// Its number.
+    pub qpn: u32,
+    /// Its type, as RC.
+    pub qp_type: String,
+    /// Its state, as the device has it.
+    pub state: String,
+    /// Its state, as the driver's last call left it.
+    pub driver_state: String,
+    /// Whom it is connected with.
+    pub peer: Option<PeerModel>,
+    /// The send queue.
+    pub sq: QueueModel,
+    /// The receive queue.
+    pub rq: QueueModel,
+    /// The first error since it left RESET.
+    pub first_error: Option<ErrorModel>,
+    /// How long ago it was created, in nanoseconds.
+    pub age_ns: u64,
+    /// Frames of the program that created it, innermost first.
+    pub site: Vec<String>,
+    /// The device's context, every field.
+    pub device: Vec<FieldModel>,
+    /// The driver's block, every field.
+    pub driver: Vec<FieldModel>,
+    /// The context's bytes.
+    #[serde(skip)]
+    pub context: qpc::Image,
+}
+
+/// The other end of a QP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PeerModel {
+    /// Its GID.
+    pub gid: String,
+    /// Its number.
+    pub qpn: u32,
+    /// Its process, where it is one of this user on this host.
+    pub pid: Option<u32>,
+}
+
+/// How full a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct QueueModel {
+    /// Slots in use.
+    pub used: u32,
+    /// Slots.
+    pub depth: u32,
+}
+
+/// The first error of a QP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorModel {
+    /// `enum ibv_wc_status`.
+    pub status: u32,
+    /// Its name.
+    pub status_name: String,
+    /// The check that failed.
+    pub check: String,
+    /// The PSN; 0 where it is about none.
+    pub psn: u32,
+    /// The request; 0 where it is about none.
+    pub wr_id: u64,
+    /// What happened.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What all objects have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObjectModel {
+    /// Its handle.
+    pub handle: u32,
+    /// The protection domain that it belongs to; 0 for none.
+    pub pd: u32,
+    /// The thread that created it.
+    pub created_by: u32,
+    /// How long ago it was created, in nanoseconds.
+    pub age_ns: u64,
+    /// Frames of the program that created it, innermost first.
+    pub site: Vec<String>,
+}
+
+/// A protection domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PdModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+}
+
+/// A completion queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CqModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// Completions that it holds.
+    pub depth: u32,
+    /// Completions that wait to be polled.
+    pub waiting: u32,
+    /// Completion channel; 0 for none.
+    pub channel: u32,
+    /// What it is armed for: `none`, `solicited` or `next`.
+    pub armed: &'static str,
+    /// Whether a completion found no room.
+    pub overrun: bool,
+    /// Completion events raised.
+    pub raised: u32,
+    /// Completion events taken and not acknowledged.
+    pub unacknowledged: u64,
+}
+
+/// A memory region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MrModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// Key for the program's own requests.
+    pub lkey: u32,
+    /// Key for peers.
+    pub rkey: u32,
+    /// First address.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Address that peers use.
+    pub iova: u64,
+    /// Names of `enum ibv_access_flags`.
+    pub access: Vec<&'static str>,
+}
+
+/// A shared receive queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SrqModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// Receives that it holds.
+    pub depth: u32,
+    /// Receives posted and not taken.
+    pub posted: u32,
+    /// Elements of a receive.
+    pub max_sge: u32,
+    /// Limit at which it raises an event; 0 not armed.
+    pub limit: u32,
+}
+
+/// An address handle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AhModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// Destination GID.
+    pub dgid: String,
+    /// Index of the source GID.
+    pub sgid_index: u8,
+    /// Port.
+    pub port_num: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Flow label.
+    pub flow_label: u32,
+}
+
+impl QpModel {
+    /// From the two sides of a QP; `site` is where it was created.
+    pub(crate) fn new(qp: &QpView, site: Vec<String>, now_ns: u64) -> Self {
+        use qpc::Field as F;
+        let QpView { context, driver } = qp;
+        let number = |field| context.get(field) as u32;
+        let connected = QpType::try_from(number(F::QpType)).is_ok_and(QpType::is_connected);
+        let peer = (connected && number(F::DestQpn) != 0).then(|| PeerModel {
+            gid: Gid(context.dgid()).to_string(),
+            qpn: number(F::DestQpn),
+            pid: None,
+        });
+        Self {
+            qpn: number(F::Qpn),
+            qp_type: name::<QpType>(number(F::QpType)),
+            state: name::<QpState>(number(F::State)),
+            driver_state: name::<QpState>(driver.get(driver::Field::State) as u32),
+            peer,
+            sq: QueueModel { used: number(F::SqUsed), depth: number(F::SqDepth) },
+            rq: QueueModel { used: number(F::RqUsed), depth: number(F::RqDepth) },
+            first_error: ErrorModel::of(context),
+            age_ns: now_ns.saturating_sub(context.get(F::CreatedNs)),
+            site,
+            device: FieldModel::all(F::ALL, context.bytes(), now_ns),
+            driver: FieldModel::all(driver::Field::ALL, driver.bytes(), now_ns),
+            context: *context,
+        }
+    }
+}
+
+impl ErrorModel {
+    fn of(context: &qpc::Image) -> Option<Self> {
+        use qpc::Field as F;
+        let number = |field| context.get(field) as u32;
+        let (status, check) = (number(F::FirstStatus), number(F::FirstCheck));
+        if status == 0 && check == 0 {
+            return None;
+        }
+        let (psn, wr_id) = (number(F::FirstPsn), context.get(F::FirstWrId));
+        let known = WcStatus::try_from(status).ok().zip(Check::try_from(check).ok());
+        let (what, remedy) = match known {
+            Some((status, check)) => {
+                let cause = FirstCause {
+                    status,
+                    check,
+                    psn: Some(psn).filter(|psn| *psn != 0),
+                    wr_id: Some(wr_id).filter(|id| *id != 0),
+                };
+                let said = glassnic_explain::explain_first_cause(number(F::Qpn), &cause);
+                (said.what, said.remedy)
+            }
+            None => (format!("status {status}, check {check}"), String::new()),
+        };
+        let (status_name, check) = (name::<WcStatus>(status), name::<Check>(check));
+        Some(Self { status, status_name, check, psn, wr_id, what, remedy })
+    }
+}
+
+impl ObjectModel {
+    pub(crate) fn new(image: &object::Image, site: Vec<String>, now_ns: u64) -> Self {
+        Self {
+            handle: image.get(Head::Handle) as u32,
+            pd: image.get(Head::Pd) as u32,
+            created_by: image.get(Head::Thread) as u32,
+            age_ns: now_ns.saturating_sub(image.get(Head::CreatedNs)),
+            site,
+        }
+    }
+}
+
+impl CqModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+        use object::Cq;
+        Self {
+            object,
+            depth: image.get(Cq::Depth) as u32,
+            waiting: image.get(Cq::Waiting) as u32,
+            channel: image.get(Cq::Channel) as u32,
+            armed: match image.get(Cq::Armed) {
+                0 => "none",
+                1 => "solicited",
+                _ => "next",
+            },
+            overrun: image.get(Cq::Overrun) != 0,
+            raised: image.get(Cq::Raised) as u32,
+            unacknowledged: image.get(Cq::Unacknowledged),
+        }
+    }
+}
+
+impl MrModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+        use object::Mr;
+        let access = AccessFlags::from_bits_truncate(image.get(Mr::Access) as u32);
+        Self {
+            object,
+            lkey: image.get(Mr::Lkey) as u32,
+            rkey: image.get(Mr::Rkey) as u32,
+            addr: image.get(Mr::Addr),
+            length: image.get(Mr::Length),
+            iova: image.get(Mr::Iova),
+            access: access.iter_names().map(|(name, _)| name).collect(),
+        }
+    }
+}
+
+impl SrqModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+        use object::Srq;
+        Self {
+            object,
+            depth: image.get(Srq::Depth) as u32,
+            posted: image.get(Srq::Posted) as u32,
+            max_sge: image.get(Srq::MaxSge) as u32,
+            limit: image.get(Srq::Limit) as u32,
+        }
+    }
+}
+
+impl AhModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+        use object::Ah;
+        Self {
+            object,
+            dgid: Gid(image.gid(Ah::Dgid)).to_string(),
+            sgid_index: image.get(Ah::SgidIndex) as u8,
+            port_num: image.get(Ah::PortNum) as u8,
+            hop_limit: image.get(Ah::HopLimit) as u8,
+            traffic_class: image.get(Ah::TrafficClass) as u8,
+            flow_label: image.get(Ah::FlowLabel) as u32,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading the segments of all processes of this user.
+
+use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
+use glassnic_verbs::object::{self, Head, Kind};
+use glassnic_verbs::{driver, qpc};
+use glassnic_wire::command::CommandRecord;
+
+use crate::model::{AhModel, CqModel, MrModel, NicModel, NicState, ObjectModel, PdModel, QpModel, SrqModel};
+
+/// A NIC at a moment, and what its flight recorder had then.
+#[derive(Debug)]
+pub struct NicReading {
+    /// What there is.
+    pub model: NicModel,
+    /// What happened, oldest first.
+    pub records: Vec<CommandRecord>,
+}
+
+impl NicReading {
+    /// Reads a NIC.
+    #[must_use]
+    pub fn of(view: &NicView, segment: &str, now_ns: u64) -> Self {
+        Self { model: NicModel::of(view, segment, now_ns), records: view.records(1) }
+    }
+}
+
+/// All NICs of this user on this host.
+#[derive(Debug)]
+pub struct Host {
+    /// Each NIC, by pid and age.
+    pub nics: Vec<NicReading>,
+    /// When they were read: monotonic clock, nanoseconds.
+    pub now_ns: u64,
+}
+
+impl Host {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// In a line, why the folder of this host's processes cannot be read.
+    pub fn read() -> Result<Self, String> {
+        let folder = Folder::open().map_err(|error| error.to_string())?;
+        let names = folder.segments().map_err(|error| format!("{}: {error}", folder.path().display()))?;
+        let now_ns = monotonic_ns();
+        // One that has gone since, or is being made, is none.
+        let views = names.iter().filter_map(|name| Some((name, folder.nic(name).ok()??)));
+        Ok(Self::of(views.map(|(name, view)| NicReading::of(&view, name, now_ns)).collect(), now_ns))
+    }
+
+    /// Of NICs that were read at this time.
+    #[must_use]
+    pub fn of(mut nics: Vec<NicReading>, now_ns: u64) -> Self {
+        nics.sort_by_key(|nic| (nic.model.pid, std::cmp::Reverse(nic.model.age_ns)));
+        let all: Vec<(u32, u32, Option<u32>)> = nics
+            .iter()
+            .flat_map(|nic| {
+                let dest = |qp: &QpModel| qp.peer.as_ref().map(|peer| peer.qpn);
+                nic.model.qps.iter().map(move |qp| (nic.model.pid, qp.qpn, dest(qp)))
+            })
+            .collect();
+        // Numbers are unique among the processes of a user: the other end is the one that is meant, and means us.
+        for qp in nics.iter_mut().flat_map(|nic| &mut nic.model.qps) {
+            let QpModel { qpn, peer, .. } = qp;
+            if let Some(peer) = peer {
+                let found = all.iter().find(|(_, other, dest)| *other == peer.qpn && *dest == Some(*qpn));
+                peer.pid = found.map(|(pid, ..)| *pid);
+            }
+        }
+        Self { nics, now_ns }
+    }
+}
+
+impl NicModel {
+    /// Reads a NIC.
+    #[must_use]
+    pub fn of(view: &NicView, segment: &str, now_ns: u64) -> Self {
+        let site = |number: u64| {
+            let text = view.site(number as u32).unwrap_or_default();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let state = match (view.is_open(), view.is_alive()) {
+            (false, _) => NicState::Closed,
+            (true, true) => NicState::Open,
+            (true, false) => NicState::Crashed,
+        };
+        let objects = |kind| {
+            let with_head = |image: object::Image| {
+                let head = ObjectModel::new(&image, site(image.get(Head::Site)), now_ns);
+                (image, head)
+            };
+            view.objects(kind).map(with_head).collect::<Vec<_>>()
+        };
+        let qps = view.qps().map(|qp| QpModel::new(&qp, site(qp.driver.get(driver::Field::Site)), now_ns));
+        let mut qps: Vec<_> = qps.collect();
+        qps.sort_by_key(|qp| (qp.context.get(qpc::Field::CreatedNs), qp.qpn));
+        Self {
+            pid: view.pid(),
+            command: view.command(),
+            device: view.device(),
+            segment: segment.to_owned(),
+            state,
+            age_ns: now_ns.saturating_sub(view.opened_ns()),
+            qps,
+            pds: objects(Kind::Pd).into_iter().map(|(_, object)| PdModel { object }).collect(),
+            cqs: objects(Kind::Cq).into_iter().map(|(image, head)| CqModel::new(&image, head)).collect(),
+            mrs: objects(Kind::Mr).into_iter().map(|(image, head)| MrModel::new(&image, head)).collect(),
+            srqs: objects(Kind::Srq).into_iter().map(|(image, head)| SrqModel::new(&image, head)).collect(),
+            ahs: objects(Kind::Ah).into_iter().map(|(image, head)| AhModel::new(&image, head)).collect(),
+        }
+    }
+}
