@@ -50,18 +50,23 @@ impl Actor {
         Self::run(Command::new(std::env::current_exe().unwrap()), test, role)
     }
 
-    /// As [`Actor::start`], as root of a network namespace of its own. `None`, with a word on stderr, where this
-    /// system lets nobody make one.
-    pub(crate) fn start_in_namespace(test: &str, role: &str) -> Option<Self> {
-        let unshare = ["--user", "--map-root-user", "--net"];
-        let tried = Command::new("unshare").args(unshare).arg("true").output();
-        if !tried.as_ref().is_ok_and(|output| output.status.success()) {
-            eprintln!("{test} as {role}: not run, as no namespace can be made here: {tried:?}");
-            return None;
-        }
+    /// As [`Actor::start`], as root of a network namespace of its own.
+    ///
+    /// # Panics
+    /// Where this system lets the caller make none: a test that could not run has not passed.
+    pub(crate) fn start_in_namespace(test: &str, role: &str) -> Self {
+        // A user needs a user namespace first; root may have to do without, where the kernel has none.
+        let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--net"], &["--net"]];
+        let tried = ways.map(|way| (way, Command::new("unshare").args(way).arg("true").output()));
+        let works = |(_, output): &&(_, std::io::Result<std::process::Output>)| {
+            output.as_ref().is_ok_and(|output| output.status.success())
+        };
+        let Some((way, _)) = tried.iter().find(works) else {
+            panic!("{test} as {role} needs a network namespace of its own (unshare(1)): {tried:?}");
+        };
         let mut command = Command::new("unshare");
-        command.args(unshare).arg(std::env::current_exe().unwrap());
-        Some(Self::run(command, test, role))
+        command.args(*way).arg(std::env::current_exe().unwrap());
+        Self::run(command, test, role)
     }
 
     fn run(mut command: Command, test: &str, role: &str) -> Self {

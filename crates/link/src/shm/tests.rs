@@ -1,6 +1,7 @@
 use super::*;
 use crate::directory::Node;
 use crate::testing::{Actor, Folder, role, say, wait_for_the_end};
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -245,21 +246,26 @@ fn a_sender_killed_in_the_middle_leaves_whole_records_and_a_free_ring() {
     for round in 0..10 {
         let mut child = Actor::start("shm::tests::actor", &format!("send {}", folder.path().display()));
         child.hear();
-        let mut next = 0_u64;
+        let next = Cell::new(0_u64);
         let mut check = |_: Owner, record: &[u8]| {
             let (head, filler) = record.split_at(8);
-            assert_eq!(head, next.to_le_bytes());
-            assert_eq!(filler.len(), next as usize % 3000);
-            assert!(filler.iter().all(|byte| *byte == next as u8));
-            next += 1;
+            assert_eq!(head, next.get().to_le_bytes());
+            assert_eq!(filler.len(), next.get() as usize % 3000);
+            assert!(filler.iter().all(|byte| *byte == next.get() as u8));
+            next.set(next.get() + 1);
         };
+        // From its first record on: it may be long until a busy machine lets it write one.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while next.get() == 0 && Instant::now() < deadline {
+            inbox.poll(32, &mut check);
+        }
         let until = Instant::now() + Duration::from_millis(5 + round);
         while Instant::now() < until {
             inbox.poll(32, &mut check);
         }
         child.kill();
         while inbox.poll(32, &mut check) > 0 {}
-        assert!(next > 0);
+        assert!(next.get() > 0);
         assert_eq!(inbox.reclaim_dead(), 1);
         assert_eq!(inbox.layout.used().load(Relaxed), 0);
         receiver.reclaim_dead().unwrap();
