@@ -239,7 +239,7 @@ impl Server<'_> {
                     return true;
                 }
             }
-            if engine.nics.iter().flatten().any(|n| n.has_work()) {
+            if engine.has_work() {
                 awake(&mut engine);
                 return true;
             }
