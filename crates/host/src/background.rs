@@ -29,6 +29,10 @@ const AT_IT_NS: u64 = 50_000;
 const SPINNING_NS: u64 = 20_000;
 /// Wake-ups for what the application did, or was about to do, before attention ends; one that was needed takes back two.
 const VAIN_MAX: u32 = 16;
+/// An attention that was needed less often than this was a mistake: the next one asks for more naps that found work.
+const NEEDED_MIN: u32 = 8;
+/// Naps in a row that found work, at most, before it attends.
+const DOUBT_MAX: u32 = 7;
 /// Longest sleep: crashed peers' rings are looked after that often.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 /// Steps in a row that got nothing done for want of room, before sleeping.
@@ -120,7 +124,7 @@ impl Control {
 fn run_masked(runtime: &Arc<Runtime>) {
     crate::sys::block_signals();
     let control = &runtime.background;
-    let mut server = Server { runtime, links: watched(runtime), attends: false, vain: 0 };
+    let mut server = Server { runtime, links: watched(runtime), attends: false, vain: 0, needed: 0, found: 0, doubt: 0 };
     while !control.ending.load(Ordering::SeqCst) {
         server.turn();
     }
@@ -137,6 +141,13 @@ struct Server<'a> {
     attends: bool,
     /// How often it attended in vain lately.
     vain: u32,
+    /// How often it was needed since it attends.
+    needed: u32,
+    /// Naps in a row that found work.
+    found: u32,
+    /// Naps in a row that may find work before it attends: an application that polls its queue loses its core now and
+    /// then, which looks for one nap like a program that polls memory.
+    doubt: u32,
 }
 
 impl Server<'_> {
@@ -162,6 +173,7 @@ impl Server<'_> {
         }
         // The application looks at a socket only while that is in use: what comes first must be found here.
         if !self.attends && at_it && runtime.polls_all() {
+            self.found = 0;
             return;
         }
         runtime.yield_to_commands();
@@ -170,9 +182,11 @@ impl Server<'_> {
         drop(engine);
         runtime.progress_if_wanted();
         if !self.attends {
-            (self.attends, self.vain) = (step.busy && !at_it, 0);
+            self.found = if step.busy && !at_it { self.found + 1 } else { 0 };
+            (self.attends, self.vain, self.needed) = (self.found > self.doubt, 0, 0);
         } else if step.busy {
             self.vain = self.vain.saturating_sub(2);
+            self.needed = self.needed.saturating_add(1);
         } else if woken {
             self.attend_in_vain();
         }
@@ -181,7 +195,10 @@ impl Server<'_> {
     /// What woke it is the application's.
     fn attend_in_vain(&mut self) {
         self.vain += 1;
-        self.attends = self.vain < VAIN_MAX;
+        if self.vain == VAIN_MAX {
+            (self.attends, self.found) = (false, 0);
+            self.doubt = if self.needed < NEEDED_MIN { (2 * self.doubt + 1).min(DOUBT_MAX) } else { 0 };
+        }
     }
 
     /// Makes steps as long as there is something to do; gives the next deadline.
@@ -239,7 +256,7 @@ impl Server<'_> {
                     return true;
                 }
             }
-            if engine.nics.iter().flatten().any(|n| n.has_work()) {
+            if engine.has_work() {
                 awake(&mut engine);
                 return true;
             }

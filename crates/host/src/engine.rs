@@ -7,6 +7,7 @@ use glassnic_nic::Nic;
 use glassnic_nic::context::Header;
 use glassnic_transport::{Incoming, Payload};
 use glassnic_wire::icrc::{Flow, IpId};
+use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Packet, ip, parse_packet};
 
 use crate::links::{Links, OWN};
@@ -71,13 +72,20 @@ impl Engine {
         }
     }
 
+    /// Something waits for no more than a step.
+    pub(crate) fn has_work(&self) -> bool {
+        self.nics.iter().flatten().any(|n| n.has_work())
+    }
+
     /// The earliest deadline of all NICs.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.nics.iter().flatten().filter_map(|n| n.deadline()).min()
     }
 
     /// One step: takes what has come, by UDP from the sockets of these families, does what is due, sends what is ready.
-    pub(crate) fn step(&mut self, now: u64, families: &[Family]) -> Step {
+    /// With `acks_wait`, the acknowledgement of a single message that came by UDP leaves with the next step: sending it
+    /// takes as long as all the rest, and the application may have an answer to give first.
+    pub(crate) fn step(&mut self, now: u64, families: &[Family], acks_wait: bool) -> Step {
         let mut step = Step::default();
         self.links.now_ns = now;
         let capture = self.nics.iter().flatten().any(|n| n.memory().get(Header::CaptureUntilNs) > now);
@@ -85,11 +93,14 @@ impl Engine {
             self.links.turn_tap(capture);
         }
         step.busy |= self.take_shm(now);
-        if !families.is_empty() {
-            step.busy |= self.take_udp(now, families);
-        }
+        let from_udp = if families.is_empty() { 0 } else { self.take_udp(now, families) };
+        let acks_wait = acks_wait && !step.busy && from_udp == 1;
+        step.busy |= from_udp > 0;
         for nic in self.nics.iter_mut().flatten() {
-            step.more |= nic.progress(&mut self.links, now);
+            step.more |= match acks_wait {
+                true => nic.progress_but_acks(&mut self.links, now),
+                false => nic.progress(&mut self.links, now),
+            };
         }
         // What QPs of this process said to each other is answered in the same step, a bounded number of times.
         for _ in 0..4 {
@@ -129,9 +140,10 @@ impl Engine {
         n > 0
     }
 
-    fn take_udp(&mut self, now: u64, families: &[Family]) -> bool {
-        let Some(mut rx) = self.links.rx.take() else { return false };
-        let mut any = false;
+    /// Gives the number of messages, each a packet or several that were sent as one.
+    fn take_udp(&mut self, now: u64, families: &[Family]) -> usize {
+        let Some(mut rx) = self.links.rx.take() else { return 0 };
+        let mut messages = 0;
         for family in families.iter().copied() {
             let got = match &self.links.sockets {
                 Some(sockets) => rx.receive(sockets, family).unwrap_or(0),
@@ -140,9 +152,13 @@ impl Engine {
             if got == 0 {
                 continue;
             }
-            any = true;
+            messages += got;
             self.links.udp_used[family as usize] = true;
-            for d in rx.datagrams() {
+            // Answers first: an acknowledgement that came behind a message, in one datagram with it, is known by the time
+            // that the application sees the message. Requests and answers are numbered apart (IBA 9.7.1), so that each
+            // kind keeps its order.
+            let answers = rx.datagrams().filter(|d| is_answer(d.bytes));
+            for d in answers.chain(rx.datagrams().filter(|d| !is_answer(d.bytes))) {
                 let src = d.src.ip();
                 let flow =
                     Flow { src, dst: d.dst, sport: d.src.port(), dport: glassnic_wire::frame::ROCE_PORT };
@@ -161,7 +177,7 @@ impl Engine {
             }
         }
         self.links.rx = Some(rx);
-        any
+        messages
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one datagram")]
@@ -195,6 +211,11 @@ impl Engine {
         };
         deliver(&mut self.nics, &self.blocks, &mut self.links, now, &inc);
     }
+}
+
+/// Whether a responder sent it.
+fn is_answer(packet: &[u8]) -> bool {
+    packet.first().and_then(|opcode| Opcode(*opcode).info()).is_some_and(|info| !info.is_request)
 }
 
 /// Hands a packet to the NIC that has its QP.

@@ -21,6 +21,11 @@ use crate::sys::monotonic_ns;
 /// How long UDP is polled by the application after the last packet went that way, in nanoseconds.
 const UDP_LINGER_NS: u64 = 1_000_000_000;
 
+/// An application that polled an empty CQ within this time is in a loop of polls, in nanoseconds.
+const LOOPING_NS: u64 = 10_000;
+/// How long an acknowledgement may wait for an application that left its loop, in nanoseconds.
+const ACK_WAITS_NS: u64 = 2_000_000;
+
 /// Steps that a process makes at its end to hand on what has come.
 const LEAVING_STEPS: u32 = 64;
 /// How long a process that ends waits for the engine, in nanoseconds.
@@ -225,6 +230,10 @@ impl Runtime {
         self.commands_waiting.fetch_add(1, Ordering::SeqCst);
         let mut engine = self.lock();
         self.commands_waiting.fetch_sub(1, Ordering::SeqCst);
+        // What was posted or is owed leaves before a command that may end its QP.
+        if engine.has_work() {
+            self.step(&mut engine, Look::Nowhere);
+        }
         let out = f(&mut engine, monotonic_ns());
         // What the command set off leaves at once: a flush, a NAK.
         self.step(&mut engine, Look::Nowhere);
@@ -279,7 +288,14 @@ impl Runtime {
             Look::Everywhere => true,
         };
         let families: ArrayVec<Family, 2> = FAMILIES.into_iter().filter(looks).collect();
-        let step = engine.step(now, &families);
+        // An application in a loop of polls will come back at once, with an answer or to look again.
+        let acks_wait = look == Look::WhereUsed
+            && self.armed.load(Ordering::Relaxed) <= 0
+            && now.saturating_sub(self.polled_ns.load(Ordering::Relaxed)) < LOOPING_NS;
+        let step = engine.step(now, &families, acks_wait);
+        if acks_wait && engine.has_work() {
+            self.background.wake_by(now + ACK_WAITS_NS);
+        }
         for (used, until) in std::mem::take(&mut engine.links.udp_used).iter().zip(&self.udp_until_ns) {
             if *used {
                 until.store(now + UDP_LINGER_NS, Ordering::Relaxed);

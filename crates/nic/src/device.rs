@@ -56,6 +56,8 @@ pub(crate) struct QpEntry {
     pub recv: Report,
     /// It waits in the ready list.
     pub ready: bool,
+    /// It owes an acknowledgement that the last turn let wait.
+    pub ack_waits: bool,
     /// The earliest entry that stands for it in the heap of deadlines.
     pub armed: Option<u64>,
     pub created_ns: u64,

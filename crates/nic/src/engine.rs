@@ -27,6 +27,16 @@ impl Nic {
     /// Does what is due: posted work, answers, timers. True if more could be done at once, or would be if the
     /// links had room.
     pub fn progress<W: World>(&mut self, world: &mut W, now: u64) -> bool {
+        self.run(world, now, false)
+    }
+
+    /// Like [`Nic::progress`], but acknowledgements that may wait leave with the next call: for whoever is about to hand
+    /// the application what came, and expects it back at once with an answer or to look again.
+    pub fn progress_but_acks<W: World>(&mut self, world: &mut W, now: u64) -> bool {
+        self.run(world, now, true)
+    }
+
+    fn run<W: World>(&mut self, world: &mut W, now: u64, acks_wait: bool) -> bool {
         self.expire(world, now);
         let bells = self.bells.clone();
         bells.take(|slot| self.make_ready(slot));
@@ -34,6 +44,11 @@ impl Nic {
             let Some(slot) = self.ready.pop_front() else { break };
             if let Some(Some(entry)) = self.qps.get_mut(slot as usize) {
                 entry.ready = false;
+                entry.ack_waits = acks_wait && !entry.ack_waits && entry.qp.owes_only_ack();
+                if entry.ack_waits {
+                    self.make_ready(slot);
+                    continue;
+                }
             }
             let mut budget = TURN;
             let more = self.with_qp(world, slot, now, |qp, env, sq| qp.transmit(env, sq, now, &mut budget));

@@ -89,6 +89,7 @@ impl Nic {
             send,
             recv,
             ready: false,
+            ack_waits: false,
             armed: None,
             created_ns: now,
             lag: None,

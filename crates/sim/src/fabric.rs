@@ -86,7 +86,8 @@ pub struct Ground {
     pub burst: u32,
     /// Headers of everything that was sent, oldest first.
     pub sent: Vec<Headers>,
-    outbox: VecDeque<Flight>,
+    /// Packets that have left and are not on the network yet.
+    pub outbox: VecDeque<Flight>,
 }
 
 impl Ground {

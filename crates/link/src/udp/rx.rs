@@ -35,6 +35,8 @@ pub struct Datagram<'a> {
 pub struct RxBatch {
     messages: Vec<Incoming>,
     filled: usize,
+    /// By [`Family`]: something came with the last look, so that more may wait.
+    flowing: [bool; 2],
 }
 
 impl Default for RxBatch {
@@ -47,25 +49,31 @@ impl RxBatch {
     /// An empty batch.
     pub fn new() -> Self {
         let messages = (0..MESSAGES_MAX).map(|_| Incoming::new(MESSAGE_LEN_MAX)).collect();
-        Self { messages, filled: 0 }
+        Self { messages, filled: 0, flowing: [false; 2] }
     }
 
     /// Take what has arrived on the socket of a family, without waiting, in place of what was here before. Returns the
-    /// number of messages; [`MESSAGES_MAX`] of them may mean that more wait. 0 if there is none, or no such socket.
+    /// number of messages, 0 if there is none, or no such socket. There may be more: after a look that found nothing, one
+    /// alone is asked for, as that is what whoever polls for an answer waits for.
     ///
     /// # Errors
     /// System calls.
     pub fn receive(&mut self, sockets: &Sockets, family: Family) -> io::Result<usize> {
         self.filled = 0;
         let Some(fd) = sockets.fd(family) else { return Ok(0) };
+        let flowing = &mut self.flowing[family as usize];
+        let wanted = if *flowing { self.messages.len() } else { 1 };
         loop {
-            match socket::receive_many(fd, &mut self.messages) {
+            match socket::receive_many(fd, &mut self.messages[..wanted]) {
                 Ok(filled) => {
-                    self.filled = filled;
+                    (self.filled, *flowing) = (filled, true);
                     return Ok(filled);
                 }
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(0),
+                    Some(libc::EAGAIN) => {
+                        *flowing = false;
+                        return Ok(0);
+                    }
                     // An ICMP error of an earlier send is of no interest.
                     Some(libc::EINTR | libc::ECONNREFUSED) => {}
                     _ => return Err(error),

@@ -2,6 +2,7 @@ use super::*;
 use crate::directory::{Node, QPNS_PER_BLOCK};
 use crate::testing::{Actor, Folder, ip, role, say};
 use glassnic_wire::icrc::{self, Flow, IpId};
+use glassnic_wire::opcode::Opcode;
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -110,6 +111,40 @@ fn a_full_batch_of_the_longest_packets_is_split_at_the_datagram_limit() {
         assert_eq!(*seen, (number as u8, PACKET_LEN_MAX + 4, (number % per_send) as u16));
     }
     assert!(tx.room() && tx.is_empty());
+}
+
+#[test]
+fn a_longer_request_goes_ahead_of_an_acknowledgement_and_shares_its_send() {
+    let (ack, send) = (Opcode::RC_ACKNOWLEDGE.0, Opcode::RC_SEND_ONLY.0);
+    // What was pushed: opcode, QP number, length. What is seen, in order: opcode, place in its send.
+    type Pushed = (u8, u32, usize);
+    let cases: [(&[Pushed], &[(u8, u16)]); 7] = [
+        (&[(ack, 77, 16), (send, 77, 20)], &[(send, 0), (ack, 1)]),
+        (&[(ack, 77, 16), (send, 77, 1040)], &[(send, 0), (ack, 1)]),
+        // The send has ended: what follows is another.
+        (&[(ack, 77, 16), (send, 77, 20), (send, 77, 20)], &[(send, 0), (ack, 1), (send, 0)]),
+        (&[(ack, 77, 16), (send, 77, 16)], &[(ack, 0), (send, 1)]),
+        (&[(ack, 77, 16), (ack, 77, 16), (send, 77, 20)], &[(ack, 0), (ack, 1), (send, 0)]),
+        // Requests keep their order, and so do answers.
+        (&[(send, 77, 20), (send, 77, 40)], &[(send, 0), (send, 0)]),
+        // Another process may have the other number.
+        (&[(ack, 77, 16), (send, 77 << 12, 20)], &[(ack, 0), (send, 0)]),
+    ];
+    for addr in [V4, V6] {
+        let options = options(true);
+        let sockets = Sockets::bind(options).unwrap();
+        let path = path(addr, options);
+        let mut tx = TxBatch::new(options, Vec::new());
+        for (pushed, want) in cases {
+            for &(opcode, qpn, len) in pushed {
+                tx.push(&path, |buffer| write(buffer, opcode.into(), qpn, len));
+            }
+            assert_eq!(tx.flush(&sockets).sent, pushed.len());
+            let seen = receive(&sockets, &path, pushed.len());
+            let seen: Vec<_> = seen.into_iter().map(|(opcode, _, place)| (opcode, place)).collect();
+            assert_eq!(seen, want, "{pushed:?}");
+        }
+    }
 }
 
 #[test]

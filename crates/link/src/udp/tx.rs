@@ -5,6 +5,7 @@ use super::{Family, SocketOptions, Sockets};
 use crate::sys::socket::{self, CALL_MAX, Outgoing};
 use arrayvec::ArrayVec;
 use glassnic_wire::icrc::{self, Flow};
+use glassnic_wire::opcode::{Kind, Opcode, OpcodeInfo};
 use std::io;
 use std::net::IpAddr;
 
@@ -137,12 +138,46 @@ impl TxBatch {
             return;
         }
         let len = transport_len + ICRC_LEN;
-        let place = self.place(&path, len);
-        let (transport, rest) = self.arena[start..].split_at_mut(transport_len);
-        let icrc = icrc::compute(&path.flow, place, transport);
-        rest[..ICRC_LEN].copy_from_slice(&icrc.to_le_bytes());
+        if self.goes_before(&path, len) {
+            self.insert(&path, len);
+        } else {
+            let place = self.place(&path, len);
+            self.seal(&path.flow, place, start, len);
+        }
         self.used += len;
         self.packets += 1;
+    }
+
+    /// Write the ICRC of a packet.
+    fn seal(&mut self, flow: &Flow, place: u16, start: usize, len: usize) {
+        let (transport, icrc) = self.arena[start..start + len].split_at_mut(len - ICRC_LEN);
+        icrc.copy_from_slice(&icrc::compute(flow, place, transport).to_le_bytes());
+    }
+
+    /// Whether a longer packet at the end of the arena shares a send with the acknowledgement before it, ahead of it as
+    /// only the last segment may be shorter. Requests and acknowledgements are numbered apart (IBA 9.7.1): any order will
+    /// do, and a receiver takes the answers of a message first.
+    fn goes_before(&self, path: &Path, len: usize) -> bool {
+        let fresh = &self.arena[self.used..];
+        self.sends.last().is_some_and(|send| {
+            send.segments == 1
+                && !send.ended
+                && send.segment_len < len
+                && send.path == *path
+                && send.block == qpn_block(fresh)
+                && kind(&self.arena[send.start..]).is_some_and(|info| info.kind == Kind::Ack)
+                && kind(fresh).is_some_and(|info| info.is_request)
+        })
+    }
+
+    /// Put the packet at the end of the arena before the only one of the last send.
+    fn insert(&mut self, path: &Path, len: usize) {
+        let Some(send) = self.sends.last_mut() else { return };
+        let (start, behind) = (send.start, send.len);
+        (send.len, send.segment_len, send.segments, send.ended) = (len + behind, len, 2, true);
+        self.arena[start..start + behind + len].rotate_left(behind);
+        self.seal(&path.flow, 0, start, len);
+        self.seal(&path.flow, 1, start + len, behind);
     }
 
     /// Find the send for a packet of `len` bytes at the end of the arena; returns its place there, which becomes
@@ -286,6 +321,10 @@ fn qpn_block(packet: &[u8]) -> u16 {
         [_, _, _, _, _, high, middle, ..] => u16::from_be_bytes([*high, *middle]) >> 4,
         _ => 0,
     }
+}
+
+fn kind(packet: &[u8]) -> Option<&'static OpcodeInfo> {
+    packet.first().and_then(|opcode| Opcode(*opcode).info())
 }
 
 fn family(path: &Path) -> Family {

@@ -211,6 +211,13 @@ impl Qp {
         Ok(())
     }
 
+    /// True if all that it has to answer is an acknowledgement which says that all is well: one that may wait a little,
+    /// as a responder may coalesce them (IBA 9.7.5.1.3).
+    #[must_use]
+    pub fn owes_only_ack(&self) -> bool {
+        self.resp.owes_only_ack()
+    }
+
     /// Sends what there is to send, at most `budget` descriptors: answers first, then requests.
     pub fn transmit<D: Device>(
         &mut self,

@@ -170,6 +170,13 @@ impl Responder {
         self.atomics.push_back(SavedAtomic { psn, original });
     }
 
+    /// One answer is due, and it is a positive acknowledgement.
+    pub(crate) fn owes_only_ack(&self) -> bool {
+        self.answers.len() == 1
+            && matches!(self.answers.front(), Some(Answer::Ack { syndrome, .. })
+                if matches!(syndrome.decode(), Decoded::Ack { .. }))
+    }
+
     /// Queues an acknowledgement; one that waits already is widened (coalescing, IBA 9.7.5.1.3).
     pub(crate) fn acknowledge(&mut self, psn: Psn, syndrome: Syndrome) {
         let msn = self.msn;
