@@ -1,10 +1,11 @@
 //! The programs of the catalogue: made wrongly each is told why, made right none is told anything.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use glassnic_e2e::process::{Finished, Program};
 use glassnic_e2e::{c_program, product, slot};
 use glassnic_explain::cases::{Case, Cases};
+use serde_json::Value;
 
 fn folder() -> PathBuf {
     product::workspace().join("docs/explain")
@@ -14,9 +15,9 @@ fn cases() -> Vec<Case> {
     Cases::read(&folder()).unwrap_or_else(|error| panic!("{error}")).programs
 }
 
-fn run(program: &PathBuf, case: &Case, form: &str, lang: &str) -> Finished {
+fn run(program: &Path, case: &Case, form: &str, lang: &str, explain: &str) -> Finished {
     let words = [program.display().to_string(), form.to_owned()];
-    let program = Program::new(words).env("GLASSNIC_LANG", lang);
+    let program = Program::new(words).env("GLASSNIC_LANG", lang).env("GLASSNIC_EXPLAIN", explain);
     let Some(profile) = &case.profile else { return program.run() };
     // A file lies beside the programs; what is no file is a profile that comes with the product.
     let file = folder().join("c").join(profile);
@@ -28,19 +29,27 @@ fn run(program: &PathBuf, case: &Case, form: &str, lang: &str) -> Finished {
 fn faults(case: &Case) -> Vec<String> {
     let program = c_program::compile_at(&folder().join("c").join(format!("{}.c", case.name)));
     let mut faults = Vec::new();
-    let mended = run(&program, case, "mended", "en");
+    let mended = run(&program, case, "mended", "en", "1");
     if !mended.succeeded() || !mended.stderr.is_empty() || !mended.stdout.is_empty() {
         faults.push(format!("{}: the mended form is not silent\n{mended}", case.name));
     }
-    let broken = run(&program, case, "broken", "en");
+    let broken = run(&program, case, "broken", "en", "1");
     let unsaid: Vec<_> = case.says.iter().filter(|phrase| !broken.stderr.contains(*phrase)).collect();
     if !broken.succeeded() || !unsaid.is_empty() {
         faults.push(format!("{}: does not say {unsaid:?}\n{broken}", case.name));
     }
     if !case.says.is_empty() {
-        let chinese = run(&program, case, "broken", "zh");
+        let chinese = run(&program, case, "broken", "zh", "1");
         if !chinese.stderr.lines().all(|line| line.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))) {
             faults.push(format!("{}: a line without Chinese\n{chinese}", case.name));
+        }
+        let json = run(&program, case, "broken", "en", "json");
+        let object = |line: &str| {
+            serde_json::from_str::<Value>(line)
+                .is_ok_and(|told| told["kind"].is_string() && told["remedy"].is_string())
+        };
+        if json.stderr.is_empty() || !json.stderr.lines().all(object) {
+            faults.push(format!("{}: a line that is no JSON\n{json}", case.name));
         }
     }
     faults

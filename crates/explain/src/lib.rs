@@ -196,7 +196,7 @@ impl Explanation {
     /// Adds who holds the objects of a limit that is reached: `count` of them from this place.
     pub fn add_holder(&mut self, count: u32, site: &str) {
         let place = site.lines().next().unwrap_or_default();
-        self.add(match self.lang {
+        self.add(&match self.lang {
             Lang::En => english::around::holder(count, place),
             Lang::Zh => chinese::around::holder(count, place),
         });
@@ -204,15 +204,15 @@ impl Explanation {
 
     /// Adds which request of a posted list was refused, counted from 0: those before it were taken.
     pub fn add_place_in_list(&mut self, index: u32) {
-        self.add(match self.lang {
+        self.add(&match self.lang {
             Lang::En => english::around::in_list(index),
             Lang::Zh => chinese::around::in_list(index),
         });
     }
 
-    fn add(&mut self, more: String) {
+    fn add(&mut self, more: &str) {
         self.what.push_str(self.lang.semicolon());
-        self.what.push_str(&more);
+        self.what.push_str(more);
     }
 }
 

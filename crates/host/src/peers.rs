@@ -26,7 +26,7 @@ pub(crate) fn peer_state(runtime: &Runtime, qpn: u32, path: &PathAttrs) -> Optio
     // Numbers are unique among the processes of a user on a host; one of another user is not seen, and not missed.
     let found = alive.clone().find_map(of_view);
     let mine = || alive.clone().any(|view| view.contexts().any(|c| c.get(Field::Qpn) == u64::from(qpn)));
-    found.or_else(|| mine().then(|| gone()))
+    found.or_else(|| mine().then(gone))
 }
 
 fn state(pid: u32, qp: &QpView) -> PeerState {

@@ -65,9 +65,9 @@ impl Nic {
     /// The QPs that failed and of which the program was not told, by number.
     #[must_use]
     pub fn untold(&self) -> Vec<u32> {
-        let failed =
-            |entry: &&Box<crate::device::QpEntry>| entry.qp.first_cause().is_some() && !entry.counters.told;
-        self.qps.iter().flatten().filter(failed).map(|entry| entry.shared.qpn).collect()
+        let entries = self.qps.iter().flatten();
+        let failed = entries.filter(|entry| entry.qp.first_cause().is_some() && !entry.counters.told);
+        failed.map(|entry| entry.shared.qpn).collect()
     }
 }
 
