@@ -40,7 +40,7 @@ Environment:
   GLASSNIC_DEVICES  devices and their interfaces, as in glass0=eth0,glass1=lo
   GLASSNIC_PROFILE  the device to pass for: see glassnic profiles
   GLASSNIC_LINK     udp or shm: the only way packets may take
-  GLASSNIC_EXPLAIN  1 or 0: whether a program prints why it was refused something
+  GLASSNIC_EXPLAIN  1 or json: a program prints why it was refused something, and what it leaves; 0: it does not
   GLASSNIC_LANG     en or zh: the language of explanations; default: that of the locale
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other

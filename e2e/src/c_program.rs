@@ -1,21 +1,27 @@
 //! Small C programs, compiled against the headers and libraries that the system has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::product;
 
-/// Compiles `c/<name>.c` and returns the program. It is linked with the system's libibverbs, as any
-/// program that somebody else built.
+/// Compiles `c/<name>.c` and returns the program.
 ///
 /// # Panics
 /// When it does not compile.
 pub fn compile(name: &str) -> PathBuf {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c"));
-    let program = product::scratch().join(name);
+    compile_at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c")))
+}
+
+/// Compiles a program, which is linked with the system's libibverbs, as any program that somebody else built.
+///
+/// # Panics
+/// When it does not compile.
+pub fn compile_at(source: &Path) -> PathBuf {
+    let program = product::scratch().join(source.file_stem().unwrap_or_default());
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]);
-    let output = compiler.arg(&program).arg(&source).arg("-libverbs").output();
+    let output = compiler.arg(&program).arg(source).arg("-libverbs").output();
     let output = output.unwrap_or_else(|error| panic!("cannot run cc (package gcc): {error}"));
     assert!(
         output.status.success(),

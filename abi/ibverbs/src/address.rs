@@ -1,6 +1,6 @@
 //! Address handles: `ibv_create_ah(3)`, `ibv_create_ah_from_wc(3)`.
 
-use crate::answer::{Errno, broken, code, number, pointer, refused};
+use crate::answer::{Errno, broken, code, not_made, number, pointer, refused};
 use crate::context::opened;
 use crate::layout::describe::CStruct;
 use crate::layout::*;
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah
 
 fn create(call: Call, pd: *mut ibv_pd, attr: &ibv_ah_attr) -> Result<*mut ibv_ah, Errno> {
     let domain = given::<Domain>(call, pd)?;
-    let ah = domain.0.create_ah(&from_c(attr)).map_err(|refusal| refused(&refusal))?;
+    let ah = domain.0.create_ah(&from_c(attr)).map_err(|refusal| not_made(domain.0.context(), &refusal))?;
     // SAFETY: a live object's struct; `context` never changes.
     let public = ibv_ah { context: unsafe { (*pd).context }, pd, handle: ah.handle() };
     Ok(Address::store().insert(public, Arc::new(Address { ah, pd: domain.0.handle() })))

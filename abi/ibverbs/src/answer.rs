@@ -2,9 +2,10 @@
 
 use core::ffi::c_int;
 use core::ptr;
-use glassnic_explain::{Lang, explain_failure_in, explain_in};
+use glassnic_explain::{End, Explanation, Lang, explain_failure_in, explain_in, explain_leftover_in, json};
 use glassnic_verbs::Context;
-use glassnic_verbs::events::{self, Call, Check, Refusal, Rule};
+use glassnic_verbs::events::{self, Call, Check, Failure, Leftover, Refusal, Rule};
+use std::io::Write;
 use std::sync::OnceLock;
 
 /// An error number of `errno.h`.
@@ -23,10 +24,40 @@ impl Errno {
     }
 }
 
-/// Whether `GLASSNIC_EXPLAIN` asks for explanations on standard error. Read once: it belongs to the process.
+/// What `GLASSNIC_EXPLAIN` asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    Nothing,
+    /// `1`: lines for people.
+    Text,
+    /// `json`: a JSON object a line.
+    Json,
+}
+
+/// Read once: it belongs to the process.
+fn telling() -> Telling {
+    static TELLING: OnceLock<Telling> = OnceLock::new();
+    *TELLING.get_or_init(|| match std::env::var_os("GLASSNIC_EXPLAIN") {
+        Some(value) if value == "1" => Telling::Text,
+        Some(value) if value == "json" => Telling::Json,
+        _ => Telling::Nothing,
+    })
+}
+
+/// Whether `GLASSNIC_EXPLAIN` asks for explanations on standard error.
 pub(crate) fn explains() -> bool {
-    static EXPLAINS: OnceLock<bool> = OnceLock::new();
-    *EXPLAINS.get_or_init(|| std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1"))
+    telling() != Telling::Nothing
+}
+
+/// Writes an explanation to standard error, in one write so that those of several threads stay whole.
+fn tell(text: impl FnOnce() -> String, json: impl FnOnce() -> String) {
+    let line = match telling() {
+        Telling::Nothing => return,
+        Telling::Text => format!("glassnic: {}\n", text()),
+        Telling::Json => format!("{}\n", json()),
+    };
+    // A program without standard error is told nothing.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// The language of explanations: `GLASSNIC_LANG`, else that of the locale. Read once, as above.
@@ -42,23 +73,82 @@ pub(crate) fn lang() -> Lang {
 /// The error number of a refusal, which is told on standard error if the environment asks for it.
 #[cold]
 pub(crate) fn refused(refusal: &Refusal) -> Errno {
+    refused_with(refusal, |_| ())
+}
+
+/// As [`refused`], of an object that a device was to make: where a limit is reached, with who holds what there is.
+#[cold]
+pub(crate) fn not_made(context: &Context, refusal: &Refusal) -> Errno {
+    refused_with(refusal, |said| {
+        let Rule::LimitReached { kind, .. } = refusal.rule else { return };
+        for holder in context.holders(kind).iter().take(HOLDERS) {
+            if let Leftover::Objects { count, site, .. } = *holder
+                && let Some(place) = context.site(site)
+            {
+                said.add_holder(count, &place);
+            }
+        }
+    })
+}
+
+/// Places that are named where a limit is reached.
+const HOLDERS: usize = 3;
+
+/// As [`refused`], with what the caller adds.
+pub(crate) fn refused_with(refusal: &Refusal, add: impl FnOnce(&mut Explanation)) -> Errno {
     let errno = events::errno(&refusal.rule);
     if explains() {
-        eprintln!("glassnic: {} [{errno}]", explain_in(lang(), refusal));
+        let mut said = explain_in(lang(), refusal);
+        add(&mut said);
+        tell(|| format!("{said} [{errno}]"), || json::refusal(refusal, &said));
     }
     Errno(errno.0)
 }
 
 /// Tells, once for each QP, why it failed, if the environment asks for it. A completion with an error was taken: what its
-/// status says is seldom the cause.
+/// status says is seldom the cause. The other end is told as well, where it is of this process: it may have no completion.
 #[cold]
 pub(crate) fn failed(context: &Context, qpn: u32) {
     if !explains() {
         return;
     }
+    let Some(failure) = context.take_failure(qpn) else { return };
+    tell_failure(&failure);
+    if let Some(peer) = context.take_failure_of_peer(&failure) {
+        tell_failure(&peer);
+    }
+}
+
+/// Tells which QPs failed because their CQ overran: there is no completion that could.
+#[cold]
+pub(crate) fn overran(context: &Context) {
+    if explains() {
+        context.take_overrun().iter().for_each(tell_failure);
+    }
+}
+
+fn tell_failure(failure: &Failure) {
     // A program that moves a QP to ERR itself knows why.
-    if let Some(failure) = context.take_failure(qpn).filter(|f| f.cause.check != Check::ModifiedToErr) {
-        eprintln!("glassnic: {}", explain_failure_in(lang(), &failure));
+    if failure.cause.check != Check::ModifiedToErr {
+        let said = explain_failure_in(lang(), failure);
+        tell(|| said.to_string(), || json::failure(failure, &said));
+    }
+}
+
+/// Tells what is left on a device.
+pub(crate) fn left(context: &Context, end: End) {
+    if !explains() {
+        return;
+    }
+    let (left, failures) = context.leftovers();
+    failures.iter().for_each(tell_failure);
+    for left in &left {
+        let site = match left {
+            Leftover::Objects { site, .. } => context.site(*site),
+            _ => None,
+        };
+        let said = explain_leftover_in(lang(), end, left, site.as_deref());
+        tell(|| said.to_string(), || json::leftover(left, &said));
     }
 }
 

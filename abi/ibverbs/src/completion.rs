@@ -1,6 +1,6 @@
 //! Completion channels and queues: `ibv_create_comp_channel(3)`, `ibv_create_cq(3)`, `ibv_poll_cq(3)`.
 
-use crate::answer::{Errno, broken, code, failed, number, pointer, refused, system};
+use crate::answer::{Errno, broken, code, failed, not_made, number, overran, pointer, refused, system};
 use crate::context::{COMP_VECTORS, Opened, opened};
 use crate::events::Unacked;
 use crate::layout::describe::CStruct;
@@ -134,7 +134,8 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
         broken(call, Rule::OutOfRange { what: Field::Cqe, offered: asked.cqe as u64, min: 1, max })
     })?;
     let reports_to = channel.as_ref().map(|(channel, token)| (&channel.channel, *token));
-    let cq = opened.context.create_cq(cqe, reports_to).map_err(|refusal| refused(&refusal))?;
+    let cq =
+        opened.context.create_cq(cqe, reports_to).map_err(|refusal| not_made(&opened.context, &refusal))?;
     let public = ibv_cq_ex {
         context,
         channel: asked.channel,
@@ -285,6 +286,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc:
         }
     }
     if polled == 0 && most > 0 && object.cq.is_overrun() {
+        overran(object.cq.context());
         return -libc::EIO;
     }
     polled as c_int

@@ -1,6 +1,6 @@
 //! The polling interface of one completion at a time: `ibv_create_cq_ex(3)`.
 
-use crate::answer::{Errno, broken, failed, pointer};
+use crate::answer::{Errno, broken, failed, overran, pointer};
 use crate::completion::{Asked, CompletionQueue, create, imm_data};
 use crate::layout::*;
 use crate::store::{live, no_object};
@@ -91,7 +91,10 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
         failed(object.cq.context(), qpn);
     }
     match taken {
-        0 if object.cq.is_overrun() => libc::EIO,
+        0 if object.cq.is_overrun() => {
+            overran(object.cq.context());
+            libc::EIO
+        }
         0 => libc::ENOENT,
         _ => 0,
     }

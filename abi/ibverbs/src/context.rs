@@ -1,6 +1,6 @@
 //! Open devices: `ibv_open_device(3)`, `ibv_close_device(3)`.
 
-use crate::answer::{Errno, broken, code, explains, pointer, system};
+use crate::answer::{Errno, broken, code, explains, left, pointer, system};
 use crate::device;
 use crate::events::Unacked;
 use crate::layout::*;
@@ -8,6 +8,7 @@ use crate::operations;
 use crate::store::{Object, Store, given, taken};
 use core::ffi::c_int;
 use core::mem::offset_of;
+use glassnic_explain::End;
 use glassnic_verbs::Context;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
 use std::collections::BTreeMap;
@@ -107,9 +108,23 @@ pub(crate) extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 
 fn close(context: *mut ibv_context) -> Result<(), Errno> {
     let opened = taken::<Opened>(Call::CloseDevice, context)?;
+    left(&opened.context, End::Close);
     opened.context.close();
     Ok(())
 }
+
+/// Tells what a program leaves that ends by exit(3) or a return from main. Run by the loader when it has run what the program
+/// itself has registered, destructors of C++ too; not when the program ends in another way, whose status is not ours to touch.
+extern "C" fn at_end() {
+    for opened in Opened::store().all() {
+        left(&opened.context, End::Exit);
+    }
+}
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_END: extern "C" fn() = at_end;
 
 /// The open device behind an argument.
 pub(crate) fn opened(call: Call, context: *mut ibv_context) -> Result<Arc<Opened>, Errno> {

@@ -1,6 +1,6 @@
 //! Protection domains and memory regions: `ibv_alloc_pd(3)`, `ibv_reg_mr(3)`.
 
-use crate::answer::{Errno, broken, code, pointer, refused};
+use crate::answer::{Errno, broken, code, not_made, pointer, refused};
 use crate::context::opened;
 use crate::layout::*;
 use crate::store::{Object, Store, given, taken};
@@ -44,7 +44,7 @@ impl Object for Region {
 
 pub(crate) extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer(opened(Call::AllocPd, context).and_then(|opened| {
-        let pd = opened.context.alloc_pd().map_err(|refusal| refused(&refusal))?;
+        let pd = opened.context.alloc_pd().map_err(|refusal| not_made(&opened.context, &refusal))?;
         let public = ibv_pd { context, handle: pd.handle() };
         Ok(Domain::store().insert(public, Arc::new(Domain(pd))))
     }))
@@ -108,7 +108,7 @@ fn register(
     let mr = domain
         .0
         .reg_mr(addr.expose_provenance() as u64, length as u64, iova, access)
-        .map_err(|refusal| refused(&refusal))?;
+        .map_err(|refusal| not_made(domain.0.context(), &refusal))?;
     // SAFETY: a live object's struct; `context` never changes.
     let context = unsafe { (*pd).context };
     let public = ibv_mr { context, pd, addr, length, handle: mr.handle(), lkey: mr.lkey(), rkey: mr.rkey() };

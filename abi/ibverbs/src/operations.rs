@@ -173,11 +173,11 @@ mod tests {
     #[test]
     fn no_slot_that_c_calls_blindly_is_null() {
         let ops = CONTEXT.context.ops;
-        assert_eq!(empty_slots(&ops, 0, size_of::<ibv_context_ops>()), []);
-        assert_eq!(empty_slots(&CQ, offset_of!(ibv_cq_ex, start_poll), size_of::<ibv_cq_ex>()), []);
+        assert_eq!(empty_slots(&ops, 0, size_of::<ibv_context_ops>()), [0usize; 0]);
+        assert_eq!(empty_slots(&CQ, offset_of!(ibv_cq_ex, start_poll), size_of::<ibv_cq_ex>()), [0usize; 0]);
         assert_eq!(
             empty_slots(&QP.qp_ex, offset_of!(ibv_qp_ex, wr_atomic_cmp_swp), size_of::<ibv_qp_ex>()),
-            []
+            [0usize; 0]
         );
         assert!(CONTEXT.close_xrcd.is_some());
     }

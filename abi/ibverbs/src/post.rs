@@ -2,7 +2,7 @@
 //! queue's own, no allocation.
 
 use crate::address::Address;
-use crate::answer::{Errno, refused};
+use crate::answer::{Errno, refused, refused_with};
 use crate::layout::*;
 use crate::queue_pair::QueuePair;
 use crate::store::{live, no_object};
@@ -51,7 +51,7 @@ unsafe fn finish<T>(result: Result<(), Errno>, at: *mut T, bad_wr: *mut *mut T) 
 /// # Safety
 /// As [`post_send`].
 unsafe fn send_list(qp: *mut ibv_qp, at: &mut *mut ibv_send_wr) -> Result<(), Errno> {
-    let call = Call::PostSend;
+    let (call, wr) = (Call::PostSend, *at);
     // SAFETY: as promised by the caller.
     let Some(object) = (unsafe { live::<QueuePair>(qp) }) else {
         return Err(no_object::<QueuePair>(call, qp.is_null()));
@@ -59,19 +59,20 @@ unsafe fn send_list(qp: *mut ibv_qp, at: &mut *mut ibv_send_wr) -> Result<(), Er
     let mut sender = object.qp.sender().map_err(|rule| refuse(object, call, rule))?;
     let mut result = Ok(());
     // SAFETY: as promised by the caller: a list that ends with null.
-    while let Some(wr) = unsafe { at.as_ref() } {
+    while let Some(next) = unsafe { at.as_ref() } {
         // SAFETY: as promised by the caller.
-        if let Err(rule) = unsafe { stage(object, &mut sender, wr) } {
+        if let Err(rule) = unsafe { stage(object, &mut sender, next) } {
             result = Err(rule);
             break;
         }
-        *at = wr.next;
+        *at = next.next;
     }
     // What stands before a bad request is posted (ibv_post_send(3)).
     sender.commit();
     drop(sender);
     object.qp.kick();
-    result.map_err(|rule| refuse(object, call, rule))
+    // SAFETY: as promised by the caller.
+    result.map_err(|rule| unsafe { refuse_at(object, call, rule, wr, *at, |wr| (*wr).next) })
 }
 
 /// # Safety
@@ -210,6 +211,35 @@ pub(crate) fn refuse(object: &QueuePair, call: Call, rule: Rule) -> Errno {
     refused(&object.qp.context().refuse(call, Some(object.qp.qpn()), rule))
 }
 
+/// As [`refuse`], with the place of the request in its list, where there are others in it.
+///
+/// # Safety
+/// `at` is in the list that begins with `first`, of which `next` gives the rest.
+#[cold]
+unsafe fn refuse_at<T>(
+    object: &QueuePair,
+    call: Call,
+    rule: Rule,
+    first: *mut T,
+    at: *mut T,
+    next: unsafe fn(*mut T) -> *mut T,
+) -> Errno {
+    let refusal = object.qp.context().refuse(call, Some(object.qp.qpn()), rule);
+    // SAFETY: as promised by the caller, and `at` is not null: it was refused.
+    let alone = first == at && unsafe { next(at) }.is_null();
+    refused_with(&refusal, |said| {
+        let (mut index, mut wr) = (0, first);
+        while wr != at {
+            // SAFETY: as promised by the caller: `at` comes before the end of the list.
+            wr = unsafe { next(wr) };
+            index += 1;
+        }
+        if !alone {
+            said.add_place_in_list(index);
+        }
+    })
+}
+
 /// The operation `post_recv`.
 ///
 /// # Safety
@@ -229,23 +259,24 @@ pub(crate) unsafe extern "C" fn post_recv(
 /// # Safety
 /// As [`post_recv`].
 unsafe fn receive_list(qp: *mut ibv_qp, at: &mut *mut ibv_recv_wr) -> Result<(), Errno> {
-    let call = Call::PostRecv;
+    let (call, wr) = (Call::PostRecv, *at);
     // SAFETY: as promised by the caller.
     let Some(object) = (unsafe { live::<QueuePair>(qp) }) else {
         return Err(no_object::<QueuePair>(call, qp.is_null()));
     };
     let mut result = Ok(());
     // SAFETY: as promised by the caller: a list that ends with null.
-    while let Some(wr) = unsafe { at.as_ref() } {
+    while let Some(next) = unsafe { at.as_ref() } {
         // SAFETY: as promised by the caller.
-        let posted = unsafe { elements(wr.sg_list, wr.num_sge) }
-            .and_then(|sges| object.qp.post_recv(wr.wr_id, sges.iter().map(element)));
+        let posted = unsafe { elements(next.sg_list, next.num_sge) }
+            .and_then(|sges| object.qp.post_recv(next.wr_id, sges.iter().map(element)));
         if let Err(rule) = posted {
             result = Err(rule);
             break;
         }
-        *at = wr.next;
+        *at = next.next;
     }
     object.qp.receives_posted();
-    result.map_err(|rule| refuse(object, call, rule))
+    // SAFETY: as promised by the caller.
+    result.map_err(|rule| unsafe { refuse_at(object, call, rule, wr, *at, |wr| (*wr).next) })
 }

@@ -1,6 +1,6 @@
 //! The four operations on a queue pair: `ibv_create_qp(3)`, `ibv_modify_qp(3)`, `ibv_query_qp(3)`, `ibv_destroy_qp(3)`.
 
-use crate::answer::{Errno, broken, code, pointer, refused};
+use crate::answer::{Errno, broken, code, failed, not_made, pointer, refused};
 use crate::attributes;
 use crate::completion::CompletionQueue;
 use crate::context::{Opened, opened};
@@ -170,7 +170,7 @@ fn create(
         cap: attributes::cap_from_c(&attr.cap),
         sq_sig_all: attr.sq_sig_all != 0,
     };
-    let qp = domain.0.create_qp(&init).map_err(|refusal| refused(&refusal))?;
+    let qp = domain.0.create_qp(&init).map_err(|refusal| not_made(domain.0.context(), &refusal))?;
     attr.cap = attributes::cap_to_c(qp.cap());
     // SAFETY: a live object's struct; `context` never changes.
     let context = unsafe { (*pd).context };
@@ -271,8 +271,10 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
 pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     let call = Call::DestroyQp;
     code(given::<QueuePair>(call, qp).and_then(|object| {
-        object.qp.destroy().map_err(|refusal| refused(&refusal))?;
         let qpn = object.qp.qpn();
+        // What it could not tell so far goes with it.
+        failed(object.qp.context(), qpn);
+        object.qp.destroy().map_err(|refusal| refused(&refusal))?;
         object.opened.subjects().qps.remove(&qpn);
         object.opened.context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
         object.async_events.wait(|missing| {

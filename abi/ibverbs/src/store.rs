@@ -111,6 +111,17 @@ impl<T: Object> Store<T> {
         unsafe { (*(*block).inner.get()).clone() }.ok_or(Errno::EINVAL)
     }
 
+    /// All objects that live, unless somebody is at the store: for the end of the process, which waits for nobody.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let Ok(blocks) = self.blocks.try_lock() else { return Vec::new() };
+        let object = |address: &usize| {
+            let block: *mut Block<T> = core::ptr::with_exposed_provenance_mut(*address);
+            // SAFETY: a block of this store, and under the lock nobody changes `inner`.
+            unsafe { (*(*block).inner.get()).clone() }
+        };
+        blocks.known.iter().filter_map(object).collect()
+    }
+
     /// Takes an object back from C. What C still holds a pointer to answers `EINVAL` from now on.
     ///
     /// # Errors
@@ -245,6 +256,7 @@ mod tests {
             assert_eq!(live::<Domain>(pd).map(|domain| domain.0), Some(7));
         }
         assert_eq!(store.get(pd).map(|domain| domain.0), Ok(7));
+        assert!(store.all().iter().any(|domain| domain.0 == 7));
         assert_eq!(store.remove(pd).map(|domain| domain.0), Ok(7));
         assert_eq!(store.get(pd).err(), Some(Errno::EINVAL));
         assert_eq!(store.remove(pd).err(), Some(Errno::EINVAL), "destroyed twice");

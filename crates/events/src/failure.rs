@@ -17,6 +17,25 @@ pub struct Failure {
     pub path: Option<PathAttrs>,
     /// The access that failed the check, if it was one to memory.
     pub access: Option<KeyAccess>,
+    /// The other end as it is now, where it is a queue pair on this host.
+    pub peer: Option<PeerState>,
+}
+
+/// The other end of a queue pair, as it is when this one has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerState {
+    /// Its process.
+    pub pid: u32,
+    /// Its state; `None` if there is no such queue pair.
+    pub state: Option<QpState>,
+    /// The queue pair that it is connected to; 0 before RTR.
+    pub dest_qp_num: u32,
+    /// The PSN that it expects next.
+    pub expected_psn: u32,
+    /// Receives that it has ever posted since RESET.
+    pub receives_posted: u32,
+    /// For how long messages have found no receive, in nanoseconds; `None` while they do.
+    pub empty_ns: Option<u64>,
 }
 
 /// The attributes of RTR and RTS that decide whether a peer is reached, and when it is given up.

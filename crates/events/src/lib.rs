@@ -13,6 +13,7 @@
 //! | [`rule`] | [`Rule`], [`Refusal`]: what was refused and why |
 //! | [`mod@errno`] | the one function from a rule to an `errno` |
 //! | [`failure`] | [`Failure`]: a first cause with the values around it |
+//! | [`leftover`] | [`Leftover`]: what a program did not clear away |
 //! | [`event`] | [`Event`], [`EventSink`], [`FirstCause`], [`DropReason`] |
 
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod macros;
 pub mod errno;
 pub mod event;
 pub mod failure;
+pub mod leftover;
 pub mod name;
 mod packed;
 pub mod qp;
@@ -34,7 +36,8 @@ mod tests;
 
 pub use errno::{Errno, errno};
 pub use event::{Cause, Check, DropReason, Event, EventSink, FirstCause, NakCode, NoSink};
-pub use failure::{Failure, KeyAccess, PathAttrs, Region};
+pub use failure::{Failure, KeyAccess, PathAttrs, PeerState, Region};
+pub use leftover::Leftover;
 pub use macros::Unknown;
 pub use name::{Call, Field, Limit, ObjectKind, Queue};
 pub use qp::{AttrMask, QpState, QpType, StateSet, Transition, TransitionSet};

@@ -20,9 +20,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cases;
 mod catalogue;
 mod chinese;
 mod english;
+pub mod json;
 mod samples;
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,7 @@ use core::fmt;
 
 pub use catalogue::catalogue;
 
-use glassnic_events::{AttrMask, Call, Check, Failure, FirstCause, KeyAccess, QpState, Refusal};
+use glassnic_events::{AttrMask, Call, Check, Failure, FirstCause, KeyAccess, Leftover, QpState, Refusal};
 
 /// A language that explanations are written in. Each has one module of sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -142,7 +144,7 @@ pub fn explain_first_cause_in(lang: Lang, qpn: u32, cause: &FirstCause) -> Expla
 
 /// Explains how a queue pair came into error, with the values around it.
 pub fn explain_failure_in(lang: Lang, failure: &Failure) -> Explanation {
-    let Failure { qpn, state, cause, path, access } = failure;
+    let Failure { qpn, state, cause, path, access, peer } = failure;
     let mut said = explain_first_cause_in(lang, *qpn, cause);
     let path = path.filter(|_| concerns_path(cause.check));
     let access = access.filter(|access| access.check == cause.check);
@@ -154,7 +156,13 @@ pub fn explain_failure_in(lang: Lang, failure: &Failure) -> Explanation {
             (path.map(|p| chinese::check::path(cause.check, &p)), access.map(|a| chinese::check::access(&a)))
         }
     };
-    for more in [access, path].into_iter().flatten() {
+    let unanswered = matches!(cause.check, Check::RetryExhausted | Check::RnrExhausted);
+    let peer = peer.filter(|_| unanswered).and_then(|peer| match lang {
+        Lang::En => english::around::peer(cause.check, &peer),
+        Lang::Zh => chinese::around::peer(cause.check, &peer),
+    });
+    let number = format!("vendor_err={}", cause.check.value());
+    for more in [access, path, peer, Some(number)].into_iter().flatten() {
         said.what.push_str(lang.semicolon());
         said.what.push_str(&more);
     }
@@ -163,6 +171,49 @@ pub fn explain_failure_in(lang: Lang, failure: &Failure) -> Explanation {
         Lang::Zh => format!("QP 处于 {state}"),
     });
     said
+}
+
+/// When something is found to be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The program ends.
+    Exit,
+    /// The program closes the device.
+    Close,
+}
+
+/// Explains something that is left; `site` are the frames of the place that made it, one a line.
+pub fn explain_leftover_in(lang: Lang, end: End, left: &Leftover, site: Option<&str>) -> Explanation {
+    let place = site.and_then(|frames| frames.lines().next());
+    let (subject, said) = match lang {
+        Lang::En => (english::around::end(end), english::around::leftover(left, place)),
+        Lang::Zh => (chinese::around::end(end), chinese::around::leftover(left, place)),
+    };
+    Explanation { subject: subject.to_owned(), what: said.what, remedy: said.remedy, after: None, lang }
+}
+
+impl Explanation {
+    /// Adds who holds the objects of a limit that is reached: `count` of them from this place.
+    pub fn add_holder(&mut self, count: u32, site: &str) {
+        let place = site.lines().next().unwrap_or_default();
+        self.add(&match self.lang {
+            Lang::En => english::around::holder(count, place),
+            Lang::Zh => chinese::around::holder(count, place),
+        });
+    }
+
+    /// Adds which request of a posted list was refused, counted from 0: those before it were taken.
+    pub fn add_place_in_list(&mut self, index: u32) {
+        self.add(&match self.lang {
+            Lang::En => english::around::in_list(index),
+            Lang::Zh => chinese::around::in_list(index),
+        });
+    }
+
+    fn add(&mut self, more: &str) {
+        self.what.push_str(self.lang.semicolon());
+        self.what.push_str(more);
+    }
 }
 
 /// Checks that fail at the peer or on the way to it.

@@ -1,13 +1,17 @@
 //! Every rule and every check, as a reader sees it.
 
 use glassnic_events::{
-    AttrMask, Call, Check, Failure, FirstCause, Gid, KeyAccess, PathAttrs, QpState, QpType, Refusal, Region,
-    Rule, Transition, WcStatus,
+    AsyncEventType, AttrMask, Call, Check, Failure, FirstCause, Gid, KeyAccess, Leftover, ObjectKind,
+    PathAttrs, PeerState, QpState, QpType, Refusal, Region, Rule, Transition, WcStatus,
 };
 
+use std::path::Path;
+
+use crate::cases::Cases;
 use crate::samples::{cause, causes, refusals};
 use crate::{
-    Lang, catalogue, explain, explain_failure_in, explain_first_cause, explain_first_cause_in, explain_in,
+    End, Lang, catalogue, explain, explain_failure_in, explain_first_cause, explain_first_cause_in,
+    explain_in, explain_leftover_in, json,
 };
 
 #[test]
@@ -126,9 +130,29 @@ fn the_language_is_the_one_asked_for_else_that_of_the_locale() {
 /// What is checked in is what the rules say: `cargo run -p glassnic-cli -- catalogue docs/explain` writes it anew.
 #[test]
 fn the_catalogue_is_up_to_date() {
-    let pages = [include_str!("../../../docs/explain/en.md"), include_str!("../../../docs/explain/zh.md")];
-    for (lang, page) in Lang::ALL.iter().zip(pages) {
-        assert!(catalogue(*lang) == page, "docs/explain/{}.md is not up to date", lang.code());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain");
+    let cases = Cases::read(&folder).unwrap();
+    for lang in Lang::ALL {
+        let page = std::fs::read_to_string(folder.join(lang.code()).with_extension("md")).unwrap();
+        assert!(catalogue(*lang, &cases) == page, "docs/explain/{}.md is not up to date", lang.code());
+    }
+}
+
+#[test]
+fn every_report_has_a_program_or_a_reason_and_programs_name_rules_that_exist() {
+    let cases = Cases::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain")).unwrap();
+    assert!(cases.programs.len() > 4 && cases.rows.len() > 80);
+    assert_eq!(cases.faults(), Vec::<String>::new());
+    let rules: Vec<_> = refusals().iter().map(|refusal| refusal.rule.name()).collect();
+    let checks: Vec<_> = causes().map(|cause| format!("{:?}", cause.check)).collect();
+    for case in &cases.programs {
+        let unknown_rule = case.rules.iter().find(|rule| !rules.contains(&rule.as_str()));
+        assert_eq!(
+            unknown_rule.or(case.checks.iter().find(|check| !checks.contains(check))),
+            None,
+            "{}",
+            case.name
+        );
     }
 }
 
@@ -153,6 +177,7 @@ fn failures() -> Vec<Failure> {
             path: Some(path),
             // Checks of keys have the low numbers.
             access: Some(access).filter(|_| check < Check::ReceiveTooSmall),
+            peer: None,
         }
     };
     let waits = PathAttrs { timeout: 0, ack_timeout_ns: None, ..path };
@@ -167,7 +192,69 @@ fn failures() -> Vec<Failure> {
         of(Check::LkeyUnknown, None),
         of(Check::RkeyUnknown, Some(Region { other_key: true, ..region })),
         Failure { path: None, access: None, ..of(Check::RkeyBounds, None) },
+        Failure { peer: peer(Some(QpState::Init), 0, None), ..of(Check::RetryExhausted, None) },
+        Failure { peer: peer(Some(QpState::Rts), 0, None), ..of(Check::RetryExhausted, None) },
+        Failure { peer: peer(None, 0, None), ..of(Check::RetryExhausted, None) },
+        Failure { peer: peer(Some(QpState::Rtr), 0, Some(1)), ..of(Check::RnrExhausted, None) },
+        Failure { peer: peer(Some(QpState::Rts), 16, Some(3_200_000)), ..of(Check::RnrExhausted, None) },
     ]
+}
+
+fn peer(state: Option<QpState>, receives_posted: u32, empty_ns: Option<u64>) -> Option<PeerState> {
+    Some(PeerState { pid: 7, state, dest_qp_num: 0x12, expected_psn: 0x100, receives_posted, empty_ns })
+}
+
+fn leftovers() -> [Leftover; 4] {
+    [
+        Leftover::Objects { kind: ObjectKind::Qp, count: 3, first: 0x12, site: 1 },
+        Leftover::Objects { kind: ObjectKind::CompChannel, count: 1, first: 4, site: 0 },
+        Leftover::Completions { cq: 7, count: 2, qpn: 0x12, wr_id: 9, status: WcStatus::RemAccessErr },
+        Leftover::AsyncEvents { count: 1, event: AsyncEventType::QpFatal, subject: 0x12 },
+    ]
+}
+
+#[test]
+fn what_is_left_in_a_line_each() {
+    let site = "open_connection+0x12 (server+0x1512)\nmain+0x80";
+    let line = |lang, left: &Leftover| {
+        let site = matches!(left, Leftover::Objects { site: 1, .. }).then_some(site);
+        explain_leftover_in(lang, End::Exit, left, site).to_string()
+    };
+    let lines = |lang| leftovers().iter().map(|left| line(lang, left)).collect::<Vec<_>>();
+    insta::assert_snapshot!([lines(Lang::En), lines(Lang::Zh)].concat().join("\n"));
+}
+
+#[test]
+fn programs_are_told_in_json() {
+    let of_rule = |code| refusals().into_iter().find(|refusal| refusal.rule.code() == code).unwrap();
+    let of_refusal = |refusal: &Refusal| json::refusal(refusal, &explain(refusal));
+    let failure = failures()[10];
+    let left = leftovers()[0];
+    let lines = [
+        of_refusal(&of_rule(2)),
+        of_refusal(&of_rule(20)),
+        of_refusal(&of_rule(80)),
+        json::failure(&failure, &explain_failure_in(Lang::En, &failure)),
+        json::leftover(&left, &explain_leftover_in(Lang::En, End::Exit, &left, None)),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_refusal_says_who_holds_a_limit_and_where_in_a_list_it_is() {
+    for lang in Lang::ALL {
+        let mut said = explain_in(*lang, &refusals()[0]);
+        let before = said.what.clone();
+        said.add_holder(8, "connect+0x1\nmain");
+        said.add_place_in_list(2);
+        assert!(
+            said.what.starts_with(&before) && said.what.contains("8") && said.what.contains("connect+0x1")
+        );
+        assert!(
+            said.what.contains("bad_wr") && said.what.contains('3') && !said.what.contains("main"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -38,6 +38,11 @@ impl<T> EventQueue<T> {
         self.lock().len()
     }
 
+    /// Looks at those that wait, oldest first, without taking them.
+    pub fn look<R>(&self, f: impl FnOnce(&mut dyn Iterator<Item = &T>) -> R) -> R {
+        f(&mut self.lock().iter())
+    }
+
     /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

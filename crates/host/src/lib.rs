@@ -10,6 +10,7 @@ mod event_queue;
 pub mod inspect;
 mod links;
 mod open;
+mod peers;
 pub mod profile;
 mod record;
 mod runtime;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use glassnic_events::{AsyncEventType, Call, ObjectKind, Refusal, Rule};
+use glassnic_events::{AsyncEventType, Call, Check, Failure, Leftover, ObjectKind, Refusal, Rule};
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::{Caller, CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
@@ -14,6 +14,7 @@ use glassnic_wire::{Qpn, Service};
 
 use crate::devices::HostDevice;
 use crate::event_queue::EventQueue;
+use crate::peers::peer_state;
 use crate::runtime::{Runtime, steer};
 use crate::segment::Segment;
 use crate::sys::backtrace::Trace;
@@ -216,6 +217,7 @@ impl OpenNic {
                 Some(Ok(qp)) => return Ok(qp),
                 Some(Err(CreateError::Refused(refusal))) => return Err(refusal),
                 Some(Err(CreateError::NeedsQpns)) if self.claim_block() => {}
+                None => return Err(Refusal::new(Call::CreateQp, self.unreachable())),
                 _ => {
                     let held = self.command(|nic, _, _| nic.qp_count()).unwrap_or(0);
                     let rule = Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
@@ -223,6 +225,111 @@ impl OpenNic {
                 }
             }
         }
+    }
+
+    /// The rule that a call breaks on a NIC that is another process's, or closed.
+    fn unreachable(&self) -> Rule {
+        let (opened_by, caller) = (self.runtime.pid(), std::process::id());
+        match self.runtime.is_forked() {
+            true => Rule::ForkedChild { opened_by, caller },
+            false => Rule::BadHandle { kind: ObjectKind::Context, handle: 0 },
+        }
+    }
+
+    /// The first cause of a QP's error with what surrounds it, once in a life of the QP from RESET on.
+    pub fn take_failure(&self, qpn: u32) -> Option<Failure> {
+        let failure = self.command(|nic, _, _| nic.take_failure(qpn)).flatten()?;
+        let peer = failure.path.and_then(|path| peer_state(self.runtime, qpn, &path));
+        Some(Failure { peer, ..failure })
+    }
+
+    /// The same of the other end of a QP that failed, where it is of this process and failed as well: it may have nothing
+    /// to poll that tells of it.
+    pub fn take_failure_of_peer(&self, failure: &Failure) -> Option<Failure> {
+        let dest = failure.path?.dest_qp_num;
+        if self.runtime.is_forked() {
+            return None;
+        }
+        self.runtime
+            .command(|engine, _| engine.nics.iter_mut().flatten().find_map(|nic| nic.take_failure(dest)))
+    }
+
+    /// The failures, not told so far, of QPs whose CQ overran.
+    pub fn take_overrun(&self) -> Vec<Failure> {
+        let overran = |nic: &Nic, qpn: &u32| {
+            nic.failure(*qpn).is_some_and(|failure| failure.cause.check == Check::CqOverrun)
+        };
+        let taken = self.command(|nic, _, _| {
+            let all: Vec<u32> = nic.untold().into_iter().filter(|qpn| overran(nic, qpn)).collect();
+            all.into_iter().filter_map(|qpn| nic.take_failure(qpn)).collect()
+        });
+        taken.unwrap_or_default()
+    }
+
+    /// What is left on it: objects, completions and events, and the QPs whose failure was not told. Does not wait for long, so
+    /// that it can be called at the end of a process; then nothing is known.
+    pub fn leftovers(&self) -> (Vec<Leftover>, Vec<Failure>) {
+        if self.runtime.is_forked() {
+            return Default::default();
+        }
+        let Some(mut engine) = self.runtime.lock_soon() else { return Default::default() };
+        let nic = engine.nics.get_mut(self.index).and_then(Option::as_deref_mut);
+        let Some(nic) = nic.filter(|_| !self.closed.load(Ordering::Relaxed)) else {
+            return Default::default();
+        };
+        let mut left = nic.leftovers();
+        let failures = nic.untold().into_iter().filter_map(|qpn| nic.take_failure(qpn)).collect();
+        drop(engine);
+        self.join_places(&mut left);
+        left.extend(self.unread_events());
+        (left, failures)
+    }
+
+    /// Makes one of those that were created at one place in the program, however it came there.
+    fn join_places(&self, left: &mut Vec<Leftover>) {
+        let place = |site| self.site(site).and_then(|frames| frames.lines().next().map(str::to_owned));
+        let mut seen: Vec<(ObjectKind, String, usize)> = Vec::new();
+        let mut joined: Vec<Leftover> = Vec::new();
+        for one in left.drain(..) {
+            if let Leftover::Objects { kind, count, site, .. } = one
+                && let Some(place) = place(site)
+            {
+                let known = seen.iter().find(|(k, p, _)| *k == kind && *p == place).map(|(.., at)| *at);
+                if let Some(Leftover::Objects { count: all, .. }) = known.and_then(|at| joined.get_mut(at)) {
+                    *all += count;
+                    continue;
+                }
+                seen.push((kind, place, joined.len()));
+            }
+            joined.push(one);
+        }
+        *left = joined;
+    }
+
+    /// Asynchronous events that tell of an error and that nobody took.
+    fn unread_events(&self) -> Option<Leftover> {
+        self.hub.asynchronous.look(|events| {
+            let mut errors = events.filter(|event| event.kind.is_error());
+            let oldest = errors.next()?;
+            let subject = match oldest.subject {
+                Subject::Qp(n) | Subject::Cq(n) => n,
+                Subject::Port(n) => n.into(),
+            };
+            Some(Leftover::AsyncEvents { count: 1 + errors.count() as u32, event: oldest.kind, subject })
+        })
+    }
+
+    /// Who holds the objects of a kind, by the place that made them.
+    pub fn holders(&self, kind: ObjectKind) -> Vec<Leftover> {
+        let mut held = self.command(|nic, _, _| nic.holders(kind)).unwrap_or_default();
+        self.join_places(&mut held);
+        held
+    }
+
+    /// The frames of a place in the program, innermost first, one a line.
+    #[must_use]
+    pub fn site(&self, site: u32) -> Option<String> {
+        self.hub.memory.get()?.site_text(site)
     }
 
     /// Takes a block of QP numbers. Without a directory any block will do that we do not have.

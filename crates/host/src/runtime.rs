@@ -128,7 +128,7 @@ impl Runtime {
     }
 
     /// The engine, unless its holder keeps it: the program may have ended in the middle of a step.
-    fn lock_soon(&self) -> Option<MutexGuard<'_, Engine>> {
+    pub(crate) fn lock_soon(&self) -> Option<MutexGuard<'_, Engine>> {
         let deadline = monotonic_ns() + LEAVING_PATIENCE_NS;
         loop {
             match self.engine.try_lock() {

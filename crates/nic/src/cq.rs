@@ -244,6 +244,17 @@ impl CompQueue {
         self.lock().overrun
     }
 
+    /// Completions with an error that wait to be polled, without those that were flushed: how many, and the oldest.
+    #[must_use]
+    pub fn unread_errors(&self) -> Option<(u32, Completion)> {
+        let inner = self.lock();
+        let waiting = inner.tail.wrapping_sub(inner.head);
+        let all = (0..waiting).map(|n| inner.ring[inner.slot(inner.head.wrapping_add(n))].completion);
+        let mut errors = all.filter(|c| !matches!(c.status, WcStatus::Success | WcStatus::WrFlushErr));
+        let oldest = errors.next()?;
+        Some((1 + errors.count() as u32, oldest))
+    }
+
     /// A panic of another holder left nothing half done that matters: indices move last.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -344,6 +355,21 @@ mod tests {
         cq.arm(true);
         let failed = Completion { status: WcStatus::WrFlushErr, ..done(0, false) };
         assert_eq!(cq.push(failed, source, 0), Pushed::Event);
+    }
+
+    #[test]
+    fn errors_that_wait_are_counted_without_flushes() {
+        let cq = CompQueue::new(8);
+        let source = cq.attach(Credit::default());
+        assert!(cq.unread_errors().is_none());
+        for (id, status) in
+            [WcStatus::Success, WcStatus::RemAccessErr, WcStatus::WrFlushErr].into_iter().enumerate()
+        {
+            cq.push(Completion { status, ..done(id as u64, false) }, source, 0);
+        }
+        assert_eq!(cq.unread_errors().map(|(n, c)| (n, c.wr_id)), Some((1, 1)));
+        ids(&cq, 2);
+        assert!(cq.unread_errors().is_none());
     }
 
     #[test]

@@ -17,6 +17,7 @@ impl Nic {
             cause: *entry.qp.first_cause()?,
             path: path(entry),
             access: entry.counters.turned_down,
+            peer: None,
         })
     }
 

@@ -23,6 +23,7 @@ pub mod fields;
 pub mod key;
 mod lag;
 mod ledger;
+mod leftover;
 pub mod limits;
 pub mod mr;
 pub mod object;

@@ -385,8 +385,7 @@ impl Nic {
         let mut sq = shared.lock_sq();
         let out = f(&mut entry.qp, &mut env, &mut sq);
         if env.overrun && entry.qp.state() != QpState::Err {
-            let attr = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
-            entry.qp.modify(&mut env, &mut sq, AttrMask::STATE, &attr);
+            entry.qp.cq_overran(&mut env);
         }
         if let Some(access) = env.turned_down.take() {
             env.counters.turned_down = Some(access);

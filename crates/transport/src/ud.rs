@@ -46,7 +46,7 @@ impl Qp {
                     self.req.una = self.req.next_psn;
                     self.req.cursor.wqe = index.wrapping_add(1);
                     self.req.assigned = self.req.cursor.wqe;
-                    self.complete_head(dev, sq, WcStatus::Success);
+                    self.complete_head(dev, sq, WcStatus::Success, Check::None);
                 }
                 Err((status, check)) => {
                     self.req.stop = Some(Stop { wqe: index, status, check });
@@ -181,7 +181,7 @@ impl Qp {
     /// on an unreliable service too (class A of IBA 9.9.3). The peer hears nothing.
     fn fail_receive<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>, wr_id: u64, fault: KeyFault) {
         let status = WcStatus::LocProtErr;
-        dev.complete_recv(self.recv_failure(wr_id, status));
+        dev.complete_recv(self.recv_failure(wr_id, status, fault.local_check()));
         let psn = Some(inc.headers.bth.psn.value());
         let first = FirstCause { wr_id: Some(wr_id), psn, status, check: fault.local_check() };
         self.fail(dev, Cause::ResponderError, first);

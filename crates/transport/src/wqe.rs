@@ -193,7 +193,7 @@ pub struct Completion {
     pub releases: u32,
     /// The peer set the solicited bit.
     pub solicited: bool,
-    /// Our own detail on a failure (`ibv_wc.vendor_err`).
+    /// The number of the [`Check`](glassnic_events::Check) that failed (`ibv_wc.vendor_err`); 0 without a failure.
     pub vendor_err: u32,
 }
 

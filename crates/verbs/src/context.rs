@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use glassnic_events::{Call, Failure, ObjectKind, Refusal, Rule};
+use glassnic_events::{Call, Failure, Leftover, ObjectKind, Refusal, Rule};
 use glassnic_host::sys::thread_id;
 use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
 use glassnic_nic::limits::Limits;
@@ -191,7 +191,37 @@ impl Context {
     /// The first cause of a QP's error with what surrounds it, once in a life of the QP from RESET on.
     #[must_use]
     pub fn take_failure(&self, qpn: u32) -> Option<Failure> {
-        self.nic.command(|nic, _, _| nic.take_failure(qpn)).flatten()
+        self.nic.take_failure(qpn)
+    }
+
+    /// The same of the other end of a QP that failed, where it is of this process.
+    #[must_use]
+    pub fn take_failure_of_peer(&self, failure: &Failure) -> Option<Failure> {
+        self.nic.take_failure_of_peer(failure)
+    }
+
+    /// The failures, not told so far, of QPs whose CQ overran.
+    #[must_use]
+    pub fn take_overrun(&self) -> Vec<Failure> {
+        self.nic.take_overrun()
+    }
+
+    /// What is left on it, and the QPs whose failure was not told. It may be called at the end of a process.
+    #[must_use]
+    pub fn leftovers(&self) -> (Vec<Leftover>, Vec<Failure>) {
+        self.nic.leftovers()
+    }
+
+    /// Who holds the objects of a kind, by the place that made them.
+    #[must_use]
+    pub fn holders(&self, kind: ObjectKind) -> Vec<Leftover> {
+        self.nic.holders(kind)
+    }
+
+    /// The frames of a place in the program, innermost first, one a line.
+    #[must_use]
+    pub fn site(&self, site: u32) -> Option<String> {
+        self.nic.site(site)
     }
 
     /// Makes a refusal and keeps it in the flight recorder.

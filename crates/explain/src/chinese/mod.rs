@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use glassnic_events::Queue;
 
+pub(crate) mod around;
 pub(crate) mod check;
 pub(crate) mod rule;
 

@@ -364,7 +364,7 @@ fn sge_cap(queue: Queue) -> Field {
     }
 }
 
-fn kind_name(kind: ObjectKind) -> &'static str {
+pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::CompChannel => "完成通道",
         ObjectKind::Event => "未确认的事件",

@@ -3,7 +3,7 @@
 mod modify;
 
 use glassnic_events::{
-    AsyncEventType, Cause, DropReason, Event, FirstCause, QpState, QpType, WcOpcode, WcStatus,
+    AsyncEventType, Cause, Check, DropReason, Event, FirstCause, QpState, QpType, WcOpcode, WcStatus,
 };
 use glassnic_wire::opcode::{Kind, Opcode};
 use glassnic_wire::{Psn, Qpn};
@@ -285,6 +285,12 @@ impl Qp {
         dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to: QpState::Err, cause });
     }
 
+    /// A completion found no room in its queue: enters ERR, unless already there.
+    pub fn cq_overran<D: Device>(&mut self, dev: &mut D) {
+        let (status, check) = (WcStatus::WrFlushErr, Check::CqOverrun);
+        self.fail(dev, Cause::CqOverrun, FirstCause { wr_id: None, psn: None, status, check });
+    }
+
     pub(crate) fn note_first_cause<D: Device>(&mut self, dev: &mut D, cause: FirstCause) {
         if self.first_cause.is_none() {
             self.first_cause = Some(cause);
@@ -320,17 +326,18 @@ impl Qp {
     pub(crate) fn flush_receives<D: Device>(&mut self, dev: &mut D) {
         self.resp.drop_partial();
         while let Recv::Wqe(w) = self.take_receive(dev) {
-            dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr));
+            dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr, Check::Flushed));
         }
     }
 
-    pub(crate) fn recv_failure(&self, wr_id: u64, status: WcStatus) -> Completion {
+    pub(crate) fn recv_failure(&self, wr_id: u64, status: WcStatus, check: Check) -> Completion {
         Completion {
             wr_id,
             status,
             opcode: WcOpcode::Recv,
             qpn: self.config.qpn,
             releases: 1,
+            vendor_err: check.value(),
             ..Completion::default()
         }
     }

@@ -95,7 +95,7 @@ impl Qp {
                 break;
             }
             self.req.una = end_psn(&w);
-            self.complete_head(dev, sq, WcStatus::Success);
+            self.complete_head(dev, sq, WcStatus::Success, Check::None);
         }
         if self.req.una != before {
             self.note_progress(sq, now);
@@ -164,7 +164,7 @@ impl Qp {
             self.req.reads_out = self.req.reads_out.saturating_sub(1);
         }
         if reaches {
-            self.complete_head(dev, sq, WcStatus::Success);
+            self.complete_head(dev, sq, WcStatus::Success, Check::None);
         }
         self.note_progress(sq, now);
     }
@@ -189,7 +189,7 @@ impl Qp {
         sq.wqe_mut(head).done = true;
         self.req.una = end_psn(&w);
         self.req.reads_out = self.req.reads_out.saturating_sub(1);
-        self.complete_head(dev, sq, WcStatus::Success);
+        self.complete_head(dev, sq, WcStatus::Success, Check::None);
         self.note_progress(sq, now);
     }
 
@@ -224,8 +224,15 @@ impl Qp {
         Ok(())
     }
 
-    /// Retires the oldest element. An unsuccessful one is always reported, a successful one if it was asked for.
-    pub(crate) fn complete_head<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, status: WcStatus) {
+    /// Retires the oldest element. An unsuccessful one is always reported, with the check that failed, a successful one if it was
+    /// asked for.
+    pub(crate) fn complete_head<D: Device>(
+        &mut self,
+        dev: &mut D,
+        sq: &mut SendQueue,
+        status: WcStatus,
+        check: Check,
+    ) {
         let w = *sq.wqe(sq.head());
         sq.head = sq.head.wrapping_add(1);
         sq.unreleased += 1;
@@ -241,6 +248,7 @@ impl Qp {
             byte_len: read,
             qpn: self.config.qpn,
             releases: std::mem::take(&mut sq.unreleased),
+            vendor_err: check.value(),
             ..Completion::default()
         });
     }
@@ -257,7 +265,7 @@ impl Qp {
             return;
         }
         let first = self.send_failure(sq, status, check);
-        self.complete_head(dev, sq, status);
+        self.complete_head(dev, sq, status, check);
         self.fail(dev, Cause::RequesterError, first);
         self.flush_send(dev, sq);
     }
@@ -274,7 +282,7 @@ impl Qp {
         }
         // UC and UD: the send queue stops, the receive queue lives on (IBA 10.3.1.6).
         let first = self.send_failure(sq, stop.status, stop.check);
-        self.complete_head(dev, sq, stop.status);
+        self.complete_head(dev, sq, stop.status, stop.check);
         let from = self.state();
         self.enter(QpState::Sqe);
         self.note_first_cause(dev, first);
@@ -300,7 +308,7 @@ impl Qp {
     /// Completes everything that is posted with a flush error.
     pub(crate) fn flush_send<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue) {
         while !sq.is_idle() {
-            self.complete_head(dev, sq, WcStatus::WrFlushErr);
+            self.complete_head(dev, sq, WcStatus::WrFlushErr, Check::Flushed);
         }
         self.req.assigned = sq.head();
         self.req.cursor.wqe = sq.head();

@@ -270,7 +270,7 @@ impl Qp {
         if self.config.qp_type == QpType::Uc {
             self.req.una = self.req.cursor.psn;
             if finished {
-                self.complete_head(dev, sq, WcStatus::Success);
+                self.complete_head(dev, sq, WcStatus::Success, Check::None);
             }
         } else if self.req.timer.is_none() {
             self.restart_timer(now);

@@ -237,7 +237,7 @@ impl Qp {
             _ => {
                 wr_id = self.resp.take_current_receive().map(|r| r.wr_id);
                 if let Some(id) = wr_id {
-                    dev.complete_recv(self.recv_failure(id, status));
+                    dev.complete_recv(self.recv_failure(id, status, check));
                 }
             }
         }
