@@ -5,6 +5,7 @@ mod catalogue;
 mod decode;
 mod demo;
 mod devices;
+mod doctor;
 mod libdir;
 mod look;
 mod man;
@@ -99,6 +100,15 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Say what is wrong with the NICs of running and crashed programs, and what to change
+    ///
+    /// Heaviest first: what is wrong, how that is known, and what to change. Without a PID or a program all NICs of this user are
+    /// looked at, both ends of a connection together. A program runs as with glassnic run, and is looked at until its
+    /// end. The exit status is 0 if nothing is wrong, 1 if something is, and 2 if the command was used wrongly.
+    Doctor {
+        #[command(flatten)]
+        how: doctor::How,
+    },
     /// Let two stock programs talk and tell what their queue pairs do
     ///
     /// A server and a client run side by side. Each line is an entry that one of their NICs made in its flight recorder,
@@ -183,6 +193,10 @@ fn main() -> ExitCode {
             Err(why) => Err(why),
         },
         Task::Decode { file, json } => decode::decode(&file, json),
+        Task::Doctor { how } => match doctor::doctor(&how) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
         Task::Demo => demo::demo(),
         Task::Profiles { name } => profiles::profiles(name.as_deref()),
         Task::Ps { view } => look::ps(view),

@@ -142,6 +142,14 @@ pub fn explain_first_cause_in(lang: Lang, qpn: u32, cause: &FirstCause) -> Expla
     Explanation { subject, what: said.what, remedy: said.remedy, after: None, lang }
 }
 
+/// The check that failed, in a few words.
+pub fn check_in(lang: Lang, check: Check) -> &'static str {
+    match lang {
+        Lang::En => check.name(),
+        Lang::Zh => chinese::check::words(check).0,
+    }
+}
+
 /// Explains how a queue pair came into error, with the values around it.
 pub fn explain_failure_in(lang: Lang, failure: &Failure) -> Explanation {
     let Failure { qpn, state, cause, path, access, peer } = failure;

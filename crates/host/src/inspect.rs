@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use glassnic_link::directory::{self, DirectoryError};
 use glassnic_link::process::Identity;
-use glassnic_nic::context::{ContextMemory, Header, Words};
+use glassnic_nic::context::{ContextMemory, EXITED, Header, Layout, Words};
 use glassnic_nic::driver;
 use glassnic_nic::object::{self, Kind};
 use glassnic_nic::qpc::{Field, Image};
@@ -22,6 +22,7 @@ use glassnic_wire::command::CommandRecord;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+pub use crate::open::RUN_VARIABLE;
 pub use crate::sys::monotonic_ns;
 
 /// The environment variable that names a folder for files of packets, for processes that are to be captured from the
@@ -169,7 +170,51 @@ impl NicView {
     /// False once it has been closed. A process that dies leaves it open.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.memory.get(Header::Open) == 1
+        self.memory.get(Header::Open) != 0
+    }
+
+    /// Whether its process has come to its end by exit(3), and had not closed it.
+    #[must_use]
+    pub fn has_exited(&self) -> bool {
+        self.memory.get(Header::Open) == EXITED
+    }
+
+    /// The number that [`RUN_VARIABLE`] gave its program; 0 for none.
+    #[must_use]
+    pub fn run(&self) -> u64 {
+        self.memory.get(Header::Run)
+    }
+
+    /// The GID at an index of its port's table; zero where there is none.
+    #[must_use]
+    pub fn gid(&self, index: u8) -> [u8; 16] {
+        self.memory.gid(index)
+    }
+
+    /// How many of each it has room for. An object's table has an entry more than there may be objects.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.memory.layout()
+    }
+
+    /// Asynchronous events that wait for somebody to take them, those ever raised, and since when the oldest waits.
+    #[must_use]
+    pub fn asynchronous(&self) -> (u32, u32, u64) {
+        let events = self.memory.get(Header::AsyncEvents);
+        (events as u32, (events >> 32) as u32, self.memory.get(Header::AsyncSinceNs))
+    }
+
+    /// A forked child that used what its parent opened, and how often; zero where none did.
+    #[must_use]
+    pub fn forked_use(&self) -> (u32, u32) {
+        let word = self.memory.get(Header::ForkedUse);
+        (word as u32, (word >> 32) as u32)
+    }
+
+    /// How long after a modify its device writes the context back, in nanoseconds.
+    #[must_use]
+    pub fn write_back_ns(&self) -> u64 {
+        self.memory.get(Header::WriteBackNs)
     }
 
     /// The name of the process's program.
@@ -258,8 +303,6 @@ fn steady<T: PartialEq>(read: impl Fn() -> Option<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
-
-    use glassnic_nic::context::Layout;
 
     use super::*;
 

@@ -128,6 +128,7 @@ impl OpenNic {
         memory.set_name(&device.name);
         memory.set_command(&command_line());
         memory.set(Header::WriteBackNs, limits.write_back_ns);
+        memory.set(Header::Run, run_number());
         memory.set(Header::OpenedNs, monotonic_ns());
         if let Some(node) = &runtime.node {
             memory.set(Header::StartTime, node.me().process.start_time);
@@ -422,6 +423,14 @@ impl OpenNic {
             }
         }
     }
+}
+
+/// The environment variable that says which run a program is part of: a number that whoever started it chose, to find its
+/// NICs again, and those of the processes that it started.
+pub const RUN_VARIABLE: &str = "GLASSNIC_RUN";
+
+fn run_number() -> u64 {
+    std::env::var(RUN_VARIABLE).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// The program and its arguments, as far as a header holds them.

@@ -12,6 +12,7 @@ use glassnic_link::directory::Node;
 use glassnic_link::iface::{self, AddressWatch};
 use glassnic_link::shm::Inbox;
 use glassnic_link::udp::{Family, SocketOptions, Sockets, TxBatch, attach_steering};
+use glassnic_nic::context::{EXITED, Header};
 
 use crate::devices::{self, HostDevice};
 use crate::engine::{Engine, Step};
@@ -114,7 +115,11 @@ impl Runtime {
             return;
         }
         self.background.end();
-        let (Some(node), Some(mut engine)) = (&self.node, self.lock_soon()) else { return };
+        let Some(mut engine) = self.lock_soon() else { return };
+        for nic in engine.nics.iter().flatten() {
+            nic.memory().set(Header::Open, EXITED);
+        }
+        let Some(node) = &self.node else { return };
         // An error leaves us where we are: the kernel closes the sockets, and whoever comes next finds us dead.
         let _ = node.close_in_order(|| {
             for _ in 0..LEAVING_STEPS {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+pub mod doctor;
 mod model;
 pub mod qp_text;
 mod read;
@@ -16,8 +17,8 @@ mod words;
 
 pub use decode::{FieldModel, decode};
 pub use model::{
-    AhModel, CqModel, ErrorModel, MrModel, NicModel, NicState, ObjectModel, PdModel, PeerModel, QpModel,
-    QueueModel, SrqModel,
+    AhModel, AsyncModel, ChannelModel, CqModel, ErrorModel, ForkedUse, GidModel, LimitsModel, MrModel,
+    NicModel, NicState, ObjectModel, PdModel, PeerModel, QpModel, QueueModel, SrqModel,
 };
 pub use read::{Host, NicReading};
 pub use words::{Repeats, Told, tell};

@@ -21,6 +21,8 @@ pub enum NicState {
     Closed,
     /// It is gone, and had not closed the NIC.
     Crashed,
+    /// It ended by exit(3), and had not closed the NIC.
+    Exited,
 }
 
 impl NicState {
@@ -31,6 +33,7 @@ impl NicState {
             Self::Open => "open",
             Self::Closed => "closed",
             Self::Crashed => "crashed",
+            Self::Exited => "exited",
         }
     }
 }
@@ -62,6 +65,80 @@ pub struct NicModel {
     pub srqs: Vec<SrqModel>,
     /// Address handles.
     pub ahs: Vec<AhModel>,
+    /// Completion channels.
+    pub channels: Vec<ChannelModel>,
+    /// Asynchronous events.
+    pub asynchronous: AsyncModel,
+    /// The forked child that used what its parent opened, the last time, and how often one did.
+    pub forked_use: Option<ForkedUse>,
+    /// How long after a modify its device writes the context back, in nanoseconds.
+    pub write_back_ns: u64,
+    /// The number that whoever started the program gave it; 0 for none.
+    pub run: u64,
+    /// How many of each kind there may be.
+    pub limits: LimitsModel,
+    /// The port's GIDs, by index.
+    pub gids: Vec<GidModel>,
+}
+
+/// A GID of the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GidModel {
+    /// Its index.
+    pub index: u8,
+    /// Its bytes.
+    pub gid: [u8; 16],
+}
+
+/// How many objects of a kind there may be; 0 where the segment has no table of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LimitsModel {
+    /// QPs.
+    pub max_qp: usize,
+    /// Completion queues.
+    pub max_cq: usize,
+    /// Memory regions.
+    pub max_mr: usize,
+    /// Protection domains.
+    pub max_pd: usize,
+    /// Address handles.
+    pub max_ah: usize,
+}
+
+/// Asynchronous events of a NIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AsyncModel {
+    /// Those that nobody has taken yet.
+    pub waiting: u32,
+    /// Those ever raised.
+    pub raised: u32,
+    /// How long the oldest has waited, in nanoseconds.
+    pub waiting_ns: Option<u64>,
+}
+
+/// Use of a NIC by a forked child of the process that opened it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ForkedUse {
+    /// The child.
+    pub child: u32,
+    /// How often.
+    pub times: u32,
+}
+
+/// A completion channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChannelModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// Its file descriptor.
+    pub fd: u32,
+    /// Events that nobody has taken yet.
+    pub waiting: u32,
+    /// How long a thread has slept for an event, in nanoseconds; `None` while none does.
+    pub asleep_ns: Option<u64>,
+    /// That thread.
+    pub sleeper: u32,
 }
 
 /// A QP.
@@ -94,6 +171,9 @@ pub struct QpModel {
     /// The context's bytes.
     #[serde(skip)]
     pub context: qpc::Image,
+    /// The bytes of the driver's block.
+    #[serde(skip)]
+    pub block: driver::Image,
 }
 
 /// The other end of a QP.
@@ -174,6 +254,8 @@ pub struct CqModel {
     pub armed: &'static str,
     /// Whether a completion found no room.
     pub overrun: bool,
+    /// Completions that waited when it was armed.
+    pub armed_with: u32,
     /// Completion events raised.
     pub raised: u32,
     /// Completion events taken and not acknowledged.
@@ -262,6 +344,7 @@ impl QpModel {
             device: FieldModel::all(F::ALL, context.bytes(), now_ns),
             driver: FieldModel::all(driver::Field::ALL, driver.bytes(), now_ns),
             context: *context,
+            block: *driver,
         }
     }
 }
@@ -320,8 +403,23 @@ impl CqModel {
                 _ => "next",
             },
             overrun: image.get(Cq::Overrun) != 0,
+            armed_with: image.get(Cq::ArmedWith) as u32,
             raised: image.get(Cq::Raised) as u32,
             unacknowledged: image.get(Cq::Unacknowledged),
+        }
+    }
+}
+
+impl ChannelModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel, now_ns: u64) -> Self {
+        use object::Channel;
+        let since = Some(image.get(Channel::AsleepSinceNs)).filter(|since| *since != 0);
+        Self {
+            object,
+            fd: image.get(Channel::Fd) as u32,
+            waiting: image.get(Channel::Waiting) as u32,
+            asleep_ns: since.map(|since| now_ns.saturating_sub(since)),
+            sleeper: image.get(Channel::Sleeper) as u32,
         }
     }
 }

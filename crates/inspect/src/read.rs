@@ -1,11 +1,15 @@
 //! Reading the segments of all processes of this user.
 
+use glassnic_verbs::GID_TABLE_LEN;
 use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
 use glassnic_verbs::object::{self, Head, Kind};
 use glassnic_verbs::{driver, qpc};
 use glassnic_wire::command::CommandRecord;
 
-use crate::model::{AhModel, CqModel, MrModel, NicModel, NicState, ObjectModel, PdModel, QpModel, SrqModel};
+use crate::model::{
+    AhModel, AsyncModel, ChannelModel, CqModel, ForkedUse, GidModel, LimitsModel, MrModel, NicModel,
+    NicState, ObjectModel, PdModel, QpModel, SrqModel,
+};
 
 /// A NIC at a moment, and what its flight recorder had then.
 #[derive(Debug)]
@@ -78,10 +82,11 @@ impl NicModel {
             let text = view.site(number as u32).unwrap_or_default();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
         };
-        let state = match (view.is_open(), view.is_alive()) {
-            (false, _) => NicState::Closed,
-            (true, true) => NicState::Open,
-            (true, false) => NicState::Crashed,
+        let state = match (view.is_open(), view.is_alive(), view.has_exited()) {
+            (false, ..) => NicState::Closed,
+            (true, true, _) => NicState::Open,
+            (true, false, true) => NicState::Exited,
+            (true, false, false) => NicState::Crashed,
         };
         let objects = |kind| {
             let with_head = |image: object::Image| {
@@ -106,6 +111,42 @@ impl NicModel {
             mrs: objects(Kind::Mr).into_iter().map(|(image, head)| MrModel::new(&image, head)).collect(),
             srqs: objects(Kind::Srq).into_iter().map(|(image, head)| SrqModel::new(&image, head)).collect(),
             ahs: objects(Kind::Ah).into_iter().map(|(image, head)| AhModel::new(&image, head)).collect(),
+            channels: objects(Kind::Channel)
+                .into_iter()
+                .map(|(image, head)| ChannelModel::new(&image, head, now_ns))
+                .collect(),
+            asynchronous: asynchronous(view, now_ns),
+            forked_use: Some(view.forked_use())
+                .filter(|(_, times)| *times != 0)
+                .map(|(child, times)| ForkedUse { child, times }),
+            write_back_ns: view.write_back_ns(),
+            run: view.run(),
+            limits: limits(view),
+            gids: gids(view),
         }
     }
+}
+
+fn asynchronous(view: &NicView, now_ns: u64) -> AsyncModel {
+    let (waiting, raised, since) = view.asynchronous();
+    let waiting_ns = (waiting > 0 && since > 0).then(|| now_ns.saturating_sub(since));
+    AsyncModel { waiting, raised, waiting_ns }
+}
+
+fn limits(view: &NicView) -> LimitsModel {
+    let layout = view.layout();
+    // A table of handles never hands out its last entry.
+    let of = |kind| layout.object_slots.get(kind as usize).map_or(0, |slots| slots.saturating_sub(1));
+    LimitsModel {
+        max_qp: layout.qp_slots,
+        max_cq: of(Kind::Cq),
+        max_mr: of(Kind::Mr),
+        max_pd: of(Kind::Pd),
+        max_ah: of(Kind::Ah),
+    }
+}
+
+fn gids(view: &NicView) -> Vec<GidModel> {
+    let all = (0..GID_TABLE_LEN).map(|index| GidModel { index, gid: view.gid(index) });
+    all.filter(|entry| entry.gid != [0; 16]).collect()
 }

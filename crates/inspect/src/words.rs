@@ -83,6 +83,7 @@ pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
         Op::FirstError => Told::new(qp, "first error", first_cause(lang, record)),
         Op::NakSent => Told::new(qp, "NAK sent", nak(record)),
         Op::NakReceived => Told::new(qp, "NAK received", nak(record)),
+        Op::AccessDenied => Told::new(qp, "access refused", denied(record)),
         Op::Timeout => {
             let b = body_of::<body::Timeout>(record);
             let psn = b.oldest_psn;
@@ -237,6 +238,12 @@ fn first_cause(lang: Lang, record: &CommandRecord) -> String {
     let cause = FirstCause { wr_id: some(b.wr_id.get()), psn, status, check };
     let explained = explain_first_cause_in(lang, record.qpn(), &cause);
     format!("{}; {}", explained.what, explained.remedy)
+}
+
+fn denied(record: &CommandRecord) -> String {
+    let b = body_of::<body::AccessDenied>(record);
+    let check = name::<Check>(b.check.get());
+    format!("{} bytes at {:#x} with key {:#x}: {check}", b.length, b.addr, b.key)
 }
 
 fn nak(record: &CommandRecord) -> String {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::object::Kind;
+use crate::port::{GID_TABLE_LEN, Port};
 
 /// The first word of a segment: `GLASSNIC` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GLASSNIC");
@@ -79,7 +80,16 @@ pub enum Header {
     /// Until when somebody outside wants the process to write its packets for a capture: monotonic clock, nanoseconds. The
     /// one word that an inspector writes; it lapses by itself should the inspector die.
     CaptureUntilNs = 42,
+    /// The number that whoever started the program gave it, to find its NIC again; 0 for none.
+    Run = 43,
+    /// First of the words that hold the port's GID table, two a GID; an empty entry is zero.
+    Gids = 64,
 }
+
+/// [`Header::Open`] of a NIC that is open.
+pub const OPEN: u64 = 1;
+/// [`Header::Open`] of a NIC whose process came to its end by exit(3) and had not closed it.
+pub const EXITED: u64 = 2;
 
 /// Words of [`Header::Name`].
 const NAME_WORDS: usize = 2;
@@ -199,7 +209,7 @@ impl ContextMemory {
         for (kind, slots) in self.layout.object_slots.into_iter().enumerate() {
             self.set_word(Header::ObjectSlots as usize + kind, slots as u64);
         }
-        self.set(Header::Open, 1);
+        self.set(Header::Open, OPEN);
         self.set(Header::Magic, MAGIC);
         self
     }
@@ -271,6 +281,30 @@ impl ContextMemory {
     /// Sets the name of the process's program, of which the first 64 bytes count.
     pub fn set_command(&self, name: &str) {
         self.set_text(Header::Command as usize, COMMAND_WORDS, name);
+    }
+
+    /// The GID at an index of the port's table; zero where there is none.
+    #[must_use]
+    pub fn gid(&self, index: u8) -> [u8; 16] {
+        let mut gid = [0; 16];
+        if index < GID_TABLE_LEN {
+            let at = Header::Gids as usize + 2 * usize::from(index);
+            for (to, word) in gid.as_chunks_mut::<8>().0.iter_mut().zip(self.words.words().iter().skip(at)) {
+                *to = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+        }
+        gid
+    }
+
+    /// Shows the port's GID table.
+    pub(crate) fn set_gids(&self, port: &Port) {
+        for index in 0..GID_TABLE_LEN {
+            let gid = port.gid(index).unwrap_or_default();
+            for (half, bytes) in gid.as_chunks::<8>().0.iter().enumerate() {
+                let at = Header::Gids as usize + 2 * usize::from(index) + half;
+                self.set_word(at, u64::from_le_bytes(*bytes));
+            }
+        }
     }
 
     fn text(&self, at: Header, words: usize) -> String {

@@ -118,6 +118,7 @@ impl Nic {
         mut seed: u64,
     ) -> Self {
         let slots = memory.layout().qp_slots.min(limits.max_qp as usize);
+        memory.set_gids(&port);
         Self {
             limits: Limits { max_qp: slots as u32, ..limits },
             port,
@@ -152,6 +153,7 @@ impl Nic {
 
     /// The host's addresses or MTU have changed.
     pub fn set_port(&mut self, port: Port) {
+        self.ledger.memory.set_gids(&port);
         self.port = port;
     }
 

@@ -32,6 +32,8 @@ fields! {
         OverlapWith "overlap_with" @ 0x5c: 4 "the other thread, the last time";
         QueriedNs "queried_ns" @ 0x60: 8 "when it was last queried, monotonic ns; 0 never";
         EarlyQueries "early_queries" @ 0x68: 4 "queries that came before the device had written its context back";
+        SqPsn "sq_psn" @ 0x70: 4 "first PSN to send, as the last modify to RTS gave it";
+        RqPsn "rq_psn" @ 0x74: 4 "first PSN to expect, as the last modify to RTR gave it";
     }
 }
 

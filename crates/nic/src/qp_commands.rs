@@ -225,6 +225,10 @@ impl Nic {
         block.store_pair(Driver::Qpn, qpn, to.value());
         block.store(Driver::ModifiedNs, now);
         block.store_pair(Driver::ModifiedBy, self.ledger.caller().thread, modifies);
+        if let Some(Some(entry)) = self.qps.get(slot as usize) {
+            let given = entry.qp.attr();
+            block.store_pair(Driver::SqPsn, given.sq_psn, given.rq_psn);
+        }
         self.make_ready(slot);
         Ok(())
     }
@@ -389,6 +393,7 @@ impl Nic {
         }
         if let Some(access) = env.turned_down.take() {
             env.counters.turned_down = Some(access);
+            env.recorder.turned_down(now, shared.qpn, &access);
         }
         drop(sq);
         let state = entry.qp.state();

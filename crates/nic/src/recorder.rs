@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use glassnic_events::Event;
+use glassnic_events::{Event, KeyAccess};
 use glassnic_wire::command::body::{
-    self, AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic,
+    self, AccessDenied, AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic,
 };
 use glassnic_wire::command::{Body, CommandFlags, CommandOpcode, CommandRecord, RECORD_LEN};
 
@@ -62,6 +62,26 @@ impl Recorder {
     /// Keeps that a call was refused.
     pub fn refused(&self, now_ns: u64, refusal: &glassnic_events::Refusal, thread: u32) {
         if let Some(record) = refused(refusal, thread) {
+            self.keep(now_ns, record);
+        }
+    }
+
+    /// Keeps that an access to memory was turned down.
+    pub fn turned_down(&self, now_ns: u64, qpn: u32, access: &KeyAccess) {
+        let region = access.region;
+        let body = AccessDenied {
+            key: access.key.into(),
+            addr: access.addr.into(),
+            length: access.len.into(),
+            region_start: region.map_or(0, |region| region.start).into(),
+            region_length: region.map_or(0, |region| region.len).into(),
+            access: (region.map_or(0, |region| region.access) as u16).into(),
+            check: (access.check.value() as u16).into(),
+            region: region.map_or(0, |region| if region.other_key { 3 } else { 1 }),
+            ..AccessDenied::default()
+        };
+        if let Some(mut record) = record(CommandOpcode::AccessDenied, qpn, &body) {
+            record.set_pd(region.map_or(0, |region| region.pd));
             self.keep(now_ns, record);
         }
     }

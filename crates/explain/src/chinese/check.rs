@@ -54,7 +54,7 @@ pub(crate) fn access(access: &KeyAccess) -> String {
 }
 
 /// What failed, and what to do about it.
-fn words(check: Check) -> (&'static str, &'static str) {
+pub(crate) fn words(check: Check) -> (&'static str, &'static str) {
     match check {
         Check::None => ("没有检查失败", "无需处理"),
         Check::LkeyUnknown => {

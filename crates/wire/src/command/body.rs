@@ -397,6 +397,28 @@ bodies! {
         reserved1: [u8; 32] = 24;
     }
 
+    /// ACCESS_DENIED: the region's PD stands in the head.
+    AccessDenied for [AccessDenied] {
+        /// The key, local or remote.
+        key: U32 = 12;
+        /// First address.
+        addr: U64 = 16;
+        /// Length in bytes.
+        length: U64 = 24;
+        /// First address of the region that the key names.
+        region_start: U64 = 32;
+        /// Length of the region.
+        region_length: U64 = 40;
+        /// `enum ibv_access_flags` of the region, the low 16 bits.
+        access: U16 = 48;
+        /// The check that failed, numbered as `glassnic_events::Check`.
+        check: U16 = 50;
+        /// 1 where the key names a region, 3 where it is that region's other key: lkey instead of rkey, or the reverse.
+        region: u8 = 52;
+        /// Always zero.
+        reserved: [u8; 3] = 53;
+    }
+
     /// ASYNC_EVENT (ibv_get_async_event(3)).
     AsyncEvent for [AsyncEvent] {
         /// `enum ibv_event_type`.

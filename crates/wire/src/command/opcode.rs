@@ -124,6 +124,8 @@ command_opcodes! {
     DestroyWaits = 0x010e, "DESTROY_WAITS";
     /// It has waited long enough.
     DestroyWaited = 0x010f, "DESTROY_WAITED";
+    /// An access to memory was turned down: its key, address and length, and the region that the key names.
+    AccessDenied = 0x0110, "ACCESS_DENIED";
 }
 
 impl CommandOpcode {

@@ -1,0 +1,106 @@
+//! Calls that a program should not have made, or not in this way.
+
+use glassnic_events::{Call, QpState, Refusal, Rule};
+use glassnic_verbs::driver::Field;
+use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
+
+use super::ends::ends;
+use super::finding::{Certainty, Fault, Finding, Severity};
+use crate::read::{Host, NicReading};
+use crate::words::body_of;
+
+/// Everything about calls.
+pub(super) fn rules(host: &Host) -> Vec<Finding> {
+    let mut found: Vec<_> = host.nics.iter().filter_map(forked).collect();
+    for end in ends(host) {
+        let times = end.driver(Field::Overlaps);
+        if times > 0 {
+            let threads = [Field::ModifiedBy, Field::OverlapWith].map(|field| end.driver(field));
+            let fault = Fault::Overlaps { times, threads };
+            found.push(end.finding(Severity::Warning, Certainty::Certain, fault));
+        }
+        let times = end.driver(Field::EarlyQueries);
+        if times > 0 {
+            let fault = Fault::EarlyQueries { times, write_back_ns: end.nic.model.write_back_ns };
+            found.push(end.finding(Severity::Warning, Certainty::Certain, fault));
+        }
+    }
+    found.extend(host.nics.iter().flat_map(|nic| refusals(host, nic)));
+    found
+}
+
+fn forked(nic: &NicReading) -> Option<Finding> {
+    let used = nic.model.forked_use?;
+    let fault = Fault::ForkedUse { child: used.child, times: used.times };
+    let mut finding = Finding::of(nic, Severity::Error, Certainty::Certain, fault);
+    finding.others.push(used.child);
+    Some(finding)
+}
+
+/// Refusals of one kind, as one.
+struct Kind<'a> {
+    refusal: Refusal,
+    record: &'a CommandRecord,
+    times: usize,
+    stayed: bool,
+}
+
+/// Refusals, the last of each kind. A kind is a call, a rule and, where a QP stayed where it was, the QP.
+fn refusals(host: &Host, nic: &NicReading) -> Vec<Finding> {
+    let mut kinds: Vec<Kind<'_>> = Vec::new();
+    for (at, record) in nic.records.iter().enumerate() {
+        let Some(refusal) = refusal(record).filter(|refusal| !is_usual(refusal)) else { continue };
+        let later = nic.records.get(at + 1..).unwrap_or_default();
+        let stayed = stayed(nic, later, &refusal);
+        let known = kinds.iter_mut().find(|kind| {
+            let (one, other) = (&kind.refusal, &refusal);
+            let same = one.call == other.call && one.rule.code() == other.rule.code();
+            same && kind.stayed == stayed && (!stayed || one.qpn == other.qpn)
+        });
+        match known {
+            Some(kind) => {
+                (kind.refusal, kind.record) = (refusal, record);
+                kind.times += 1;
+            }
+            None => kinds.push(Kind { refusal, record, times: 1, stayed }),
+        }
+    }
+    let finding = |kind: &Kind<'_>| {
+        let Kind { refusal, record, times, stayed } = *kind;
+        let ago_ns = host.now_ns.saturating_sub(record.timestamp_ns());
+        let fault = Fault::Refused { refusal, times, ago_ns, stayed };
+        // A program that asked for something else then has coped with it.
+        let (severity, certainty) = match stayed {
+            true => (Severity::Error, Certainty::Likely),
+            false => (Severity::Hint, Certainty::Possible),
+        };
+        let finding = Finding::of(nic, severity, certainty, fault);
+        Finding { qpn: refusal.qpn, ..finding }
+    };
+    kinds.iter().map(finding).collect()
+}
+
+fn refusal(record: &CommandRecord) -> Option<Refusal> {
+    if record.opcode() != Ok(CommandOpcode::Refusal) {
+        return None;
+    }
+    Refusal::from_words(&body_of::<body::Refusal>(record).words.map(|word| word.get()))
+}
+
+/// Programs post until the queue is full; that is no fault.
+fn is_usual(refusal: &Refusal) -> bool {
+    matches!(refusal.rule, Rule::QueueFull { .. })
+}
+
+/// Whether a QP that was to be moved did not get where it was to go, however often the program tried.
+fn stayed(nic: &NicReading, later: &[CommandRecord], refusal: &Refusal) -> bool {
+    let (Some(qpn), Some((from, to))) = (refusal.qpn, refusal.moving) else { return false };
+    if refusal.call != Call::ModifyQp || from == to {
+        return false;
+    }
+    let moves = later.iter().filter(|record| record.qpn() == qpn);
+    let moved = moves.filter_map(|record| record.body::<body::ModifyQp>());
+    let is_there = || nic.model.qps.iter().any(|qp| qp.qpn == qpn);
+    let got_there = moved.into_iter().any(|b| u32::from(b.to_state) == to.value());
+    !got_there && to != QpState::Reset && is_there()
+}

@@ -1,0 +1,152 @@
+//! Completion queues, their readers, and events that nobody takes.
+
+use glassnic_events::{AsyncEventType, ObjectKind, QpState};
+use glassnic_verbs::qpc;
+use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
+
+use super::ends::End;
+use super::finding::{Certainty, Fault, Finding, Severity};
+use crate::model::{CqModel, NicState};
+use crate::read::{Host, NicReading};
+use crate::words::body_of;
+
+/// A thread that sleeps longer has not just gone to sleep.
+const ASLEEP_NS: u64 = 1_000_000_000;
+/// A destroy, or an event, that waits longer waits for something that does not come.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Everything about completions and events.
+pub(super) fn rules(host: &Host) -> Vec<Finding> {
+    let of_nic = |nic| {
+        let mut found: Vec<_> = cqs(nic);
+        found.extend(asleep(nic));
+        found.extend(destroy_waits(host, nic));
+        found.extend(unread(nic));
+        found
+    };
+    host.nics.iter().flat_map(of_nic).collect()
+}
+
+/// QPs of a NIC that report to a CQ, and how many of their requests can complete at once.
+fn load(nic: &NicReading, cq: u32) -> (Vec<u32>, u32) {
+    let (mut qps, mut worst) = (Vec::new(), 0u32);
+    for qp in &nic.model.qps {
+        let end = End { nic, qp };
+        // A queue that was never posted to has nothing to report.
+        let side = |handle, depth, tail| {
+            let counts = end.device(handle) == cq && end.device(tail) != 0;
+            if counts { end.device(depth) } else { 0 }
+        };
+        let send = side(qpc::Field::SendCq, qpc::Field::SqDepth, qpc::Field::SqTail);
+        let recv = side(qpc::Field::RecvCq, qpc::Field::RqDepth, qpc::Field::RqTail);
+        if send + recv > 0 {
+            qps.push(qp.qpn);
+            worst = worst.saturating_add(send).saturating_add(recv);
+        }
+    }
+    (qps, worst)
+}
+
+fn cqs(nic: &NicReading) -> Vec<Finding> {
+    let finding = |cq: &CqModel| {
+        let handle = cq.object.handle;
+        let (qps, worst) = load(nic, handle);
+        // Where requests are unsignalled, fewer complete than are posted: a CQ that is nowhere near full is large enough.
+        let is_tight = worst > cq.depth && cq.waiting >= cq.depth.div_ceil(2);
+        let (severity, certainty) = match (cq.overrun, is_tight) {
+            (true, _) => (Severity::Error, Certainty::Certain),
+            (false, true) => (Severity::Warning, Certainty::Likely),
+            (false, false) => return None,
+        };
+        let (depth, overrun, site) = (cq.depth, cq.overrun, cq.object.site.clone());
+        let fault = Fault::CqTooSmall { cq: handle, depth, worst, qps, overrun, site };
+        Some(Finding::of(nic, severity, certainty, fault))
+    };
+    nic.model.cqs.iter().filter_map(finding).collect()
+}
+
+fn asleep(nic: &NicReading) -> Vec<Finding> {
+    if nic.model.state != NicState::Open {
+        return Vec::new();
+    }
+    let finding = |cq: &CqModel| {
+        let channel = nic.model.channels.iter().find(|channel| channel.object.handle == cq.channel)?;
+        let asleep_ns = channel.asleep_ns.filter(|asleep| *asleep > ASLEEP_NS && channel.waiting == 0)?;
+        if cq.channel == 0 || cq.waiting == 0 {
+            return None;
+        }
+        let fault = Fault::AsleepOverCompletions {
+            cq: cq.object.handle,
+            waiting: cq.waiting,
+            armed_with: cq.armed_with,
+            armed: cq.armed,
+            thread: channel.sleeper,
+            asleep_ns,
+        };
+        // Whoever asks for solicited completions only may leave the others where they are.
+        let (severity, certainty) = match cq.armed {
+            "solicited" => (Severity::Hint, Certainty::Possible),
+            _ => (Severity::Error, Certainty::Certain),
+        };
+        Some(Finding::of(nic, severity, certainty, fault))
+    };
+    nic.model.cqs.iter().filter_map(finding).collect()
+}
+
+fn destroy_waits(host: &Host, nic: &NicReading) -> Vec<Finding> {
+    let is = |record: &CommandRecord, opcode| record.opcode() == Ok(opcode);
+    let waits = nic.records.iter().enumerate();
+    let waits = waits.filter(|(_, record)| is(record, CommandOpcode::DestroyWaits));
+    let finding = |(at, record): (usize, &CommandRecord)| {
+        let b = body_of::<body::Waiting>(record);
+        let later = nic.records.get(at + 1..).unwrap_or_default();
+        let is_over = later.iter().any(|later| {
+            let other = body_of::<body::Waiting>(later);
+            is(later, CommandOpcode::DestroyWaited) && later.pd() == record.pd() && other.kind == b.kind
+        });
+        let since_ns = host.now_ns.saturating_sub(record.timestamp_ns());
+        if is_over || since_ns < PATIENCE_NS {
+            return None;
+        }
+        let kind = ObjectKind::try_from(u32::from(b.kind.get())).ok()?;
+        let (handle, events, thread) = (record.pd(), b.events.get(), b.thread.get());
+        let fault =
+            Fault::DestroyWaits { kind: kind.name().to_uppercase(), handle, events, thread, since_ns };
+        Some(Finding::of(nic, Severity::Error, Certainty::Certain, fault))
+    };
+    waits.filter_map(finding).collect()
+}
+
+/// Events that tell of an error. Others may wait: many programs take none.
+fn is_bad(event: AsyncEventType) -> bool {
+    use AsyncEventType as A;
+    matches!(
+        event,
+        A::CqErr
+            | A::QpFatal
+            | A::QpReqErr
+            | A::QpAccessErr
+            | A::PathMigErr
+            | A::DeviceFatal
+            | A::SrqErr
+            | A::WqFatal
+    )
+}
+
+fn unread(nic: &NicReading) -> Option<Finding> {
+    let waiting = nic.model.asynchronous.waiting;
+    let since_ns = nic.model.asynchronous.waiting_ns.filter(|since| *since > PATIENCE_NS)?;
+    let records = nic.records.iter().filter(|record| record.opcode() == Ok(CommandOpcode::AsyncEvent));
+    let events = records.filter_map(|record| {
+        AsyncEventType::try_from(body_of::<body::AsyncEvent>(record).event_type.get()).ok()
+    });
+    let mut events: Vec<_> = events.collect();
+    events.drain(..events.len().saturating_sub(waiting as usize));
+    if nic.model.cqs.iter().any(|cq| cq.overrun) && !events.contains(&AsyncEventType::CqErr) {
+        events.push(AsyncEventType::CqErr);
+    }
+    let fault = Fault::AsyncUnread { waiting, since_ns, events: events.clone() };
+    let is_moved_by_error = nic.model.qps.iter().any(|qp| End { nic, qp }.state() == QpState::Err);
+    let severity = if is_moved_by_error { Severity::Warning } else { Severity::Hint };
+    events.iter().any(|event| is_bad(*event)).then(|| Finding::of(nic, severity, Certainty::Certain, fault))
+}
