@@ -12,7 +12,17 @@ fn folder() -> PathBuf {
 }
 
 fn cases() -> Vec<Case> {
-    Cases::read(&folder()).unwrap_or_else(|error| panic!("{error}")).programs
+    let files = std::fs::read_dir(folder().join("c")).unwrap_or_else(|error| panic!("{error}"));
+    let programs = files
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "c"));
+    let sources = programs.map(|path| {
+        let source =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), source)
+    });
+    Cases::of(sources, "").unwrap_or_else(|error| panic!("{error}")).programs
 }
 
 fn run(program: &Path, case: &Case, form: &str, lang: &str, explain: &str) -> Finished {

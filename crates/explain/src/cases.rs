@@ -11,9 +11,6 @@
 //! | `profile` | the device it needs, as in `GLASSNIC_PROFILE` |
 //! | `doctor` | what a doctor finds in it: the library alone has nothing to refuse |
 
-use std::fs;
-use std::path::Path;
-
 use crate::Lang;
 
 /// A program of the catalogue.
@@ -125,24 +122,15 @@ pub struct Cases {
 }
 
 impl Cases {
-    /// Reads those that lie beside the pages of the catalogue: `c/*.c` and `reports.txt`. A folder without them has none.
+    /// Of programs, each its name and source, and the table of what people report.
     ///
     /// # Errors
-    /// One line, when a file cannot be read, or what it says.
-    pub fn read(folder: &Path) -> Result<Self, String> {
-        let text =
-            |path: &Path| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
-        let entries =
-            fs::read_dir(folder.join("c")).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut files: Vec<_> =
-            entries.filter(|path| path.extension().is_some_and(|end| end == "c")).collect();
-        files.sort_by_key(|path| human_order(path));
-        let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let programs =
-            files.iter().map(|path| Case::parse(&name(path), &text(path)?)).collect::<Result<_, _>>()?;
-        let table = folder.join("reports.txt");
-        let rows = if table.exists() { Row::parse_all(&text(&table)?)? } else { Vec::new() };
-        Ok(Self { programs, rows })
+    /// One line: what one of them says is none of the above.
+    pub fn of(sources: impl IntoIterator<Item = (String, String)>, table: &str) -> Result<Self, String> {
+        let programs = sources.into_iter().map(|(name, source)| Case::parse(&name, &source));
+        let mut programs: Vec<_> = programs.collect::<Result<_, _>>()?;
+        programs.sort_by_key(|case| human_order(&case.name));
+        Ok(Self { programs, rows: Row::parse_all(table)? })
     }
 
     /// The programs that are examples of a row.
@@ -168,12 +156,11 @@ impl Cases {
 }
 
 /// `c2` before `c10`.
-fn human_order(path: &Path) -> (String, u32, String) {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let letters = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    let digits = letters.trim_start_matches(|c: char| c.is_ascii_digit());
-    let number = letters[..letters.len() - digits.len()].parse().unwrap_or(0);
-    (name[..name.len() - letters.len()].to_owned(), number, name)
+fn human_order(name: &str) -> (String, u32, String) {
+    let rest = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number = rest[..digits].parse().unwrap_or(0);
+    (name[..name.len() - rest.len()].to_owned(), number, name.to_owned())
 }
 
 #[cfg(test)]
@@ -189,6 +176,16 @@ mod tests {
         assert_eq!((case.rows.len(), case.says[0].as_str(), case.mistake(Lang::Zh)), (2, "a: b", "没有 GRH"));
         assert!(Case::parse("m1", &SOURCE.replace("rule", "ruel")).unwrap_err().contains("ruel: NoGrh"));
         assert!(Case::parse("m1", &SOURCE.replace(" * says: a: b\n", "")).is_err());
+    }
+
+    #[test]
+    fn programs_stand_in_the_order_of_their_numbers() {
+        let sources = ["m10_b", "m2_a", "c3"].map(|name| (name.to_owned(), SOURCE.to_owned()));
+        let cases = Cases::of(sources, "").unwrap();
+        assert_eq!(
+            cases.programs.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(),
+            ["c3", "m2_a", "m10_b"]
+        );
     }
 
     #[test]

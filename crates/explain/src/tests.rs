@@ -5,13 +5,10 @@ use glassnic_events::{
     PathAttrs, PeerState, QpState, QpType, Refusal, Region, Rule, Transition, WcStatus,
 };
 
-use std::path::Path;
-
-use crate::cases::Cases;
 use crate::samples::{cause, causes, refusals};
 use crate::{
-    End, Lang, catalogue, explain, explain_failure_in, explain_first_cause, explain_first_cause_in,
-    explain_in, explain_leftover_in, json,
+    End, Lang, explain, explain_failure_in, explain_first_cause, explain_first_cause_in, explain_in,
+    explain_leftover_in, json,
 };
 
 #[test]
@@ -125,35 +122,6 @@ fn the_language_is_the_one_asked_for_else_that_of_the_locale() {
     }
     assert_eq!(Lang::choose(None, [Some("C"), None, Some("zh_CN")]), Lang::En, "LC_ALL comes first");
     assert_eq!(Lang::choose(None, []), Lang::En);
-}
-
-/// What is checked in is what the rules say: `cargo run -p glassnic-cli -- catalogue docs/explain` writes it anew.
-#[test]
-fn the_catalogue_is_up_to_date() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain");
-    let cases = Cases::read(&folder).unwrap();
-    for lang in Lang::ALL {
-        let page = std::fs::read_to_string(folder.join(lang.code()).with_extension("md")).unwrap();
-        assert!(catalogue(*lang, &cases) == page, "docs/explain/{}.md is not up to date", lang.code());
-    }
-}
-
-#[test]
-fn every_report_has_a_program_or_a_reason_and_programs_name_rules_that_exist() {
-    let cases = Cases::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain")).unwrap();
-    assert!(cases.programs.len() > 4 && cases.rows.len() > 80);
-    assert_eq!(cases.faults(), Vec::<String>::new());
-    let rules: Vec<_> = refusals().iter().map(|refusal| refusal.rule.name()).collect();
-    let checks: Vec<_> = causes().map(|cause| format!("{:?}", cause.check)).collect();
-    for case in &cases.programs {
-        let unknown_rule = case.rules.iter().find(|rule| !rules.contains(&rule.as_str()));
-        assert_eq!(
-            unknown_rule.or(case.checks.iter().find(|check| !checks.contains(check))),
-            None,
-            "{}",
-            case.name
-        );
-    }
 }
 
 fn failures() -> Vec<Failure> {
