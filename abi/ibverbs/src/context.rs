@@ -10,7 +10,7 @@ use core::ffi::c_int;
 use core::mem::offset_of;
 use glassnic_verbs::Context;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,8 +25,8 @@ pub(crate) struct Opened {
 /// What asynchronous events may be about: the pointers that C knows, by number.
 #[derive(Default)]
 pub(crate) struct Subjects {
-    pub(crate) qps: BTreeMap<u32, (usize, Arc<Unacked>)>,
-    pub(crate) cqs: BTreeMap<u32, (usize, Arc<Unacked>)>,
+    pub(crate) qps: HashMap<u32, (usize, Arc<Unacked>)>,
+    pub(crate) cqs: HashMap<u32, (usize, Arc<Unacked>)>,
 }
 
 impl Opened {

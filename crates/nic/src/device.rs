@@ -60,7 +60,7 @@ pub(crate) struct QpEntry {
     pub armed: Option<u64>,
     pub created_ns: u64,
     /// The context as it was before a modify that is not written back yet.
-    pub lag: Option<Lag>,
+    pub lag: Option<Box<Lag>>,
     pub counters: Counters,
 }
 

@@ -203,7 +203,7 @@ impl Nic {
         }
         self.begin_lag(slot, now);
         let active_mtu = self.port.active_mtu;
-        self.with_qp(world, slot, now, |qp, env, sq| {
+        let idle = self.run_qp(world, slot, now, |qp, env, sq| {
             // A datagram's limit is the port's MTU as it is now: a program cannot set it.
             if qp.qp_type() == QpType::Ud && to == QpState::Rtr {
                 let attr = QpAttr { path_mtu: active_mtu, ..*attr };
@@ -214,6 +214,7 @@ impl Nic {
             if qp.state() == QpState::Reset {
                 env.shared.lock_rq().reset();
             }
+            qp.is_idle(sq)
         });
         if to == QpState::Reset {
             self.renew_reports(slot);
@@ -224,7 +225,9 @@ impl Nic {
         block.store_pair(Driver::Qpn, qpn, to.value());
         block.store(Driver::ModifiedNs, now);
         block.store_pair(Driver::ModifiedBy, self.ledger.caller().thread, modifies);
-        self.make_ready(slot);
+        if !idle.is_some_and(|(idle, _)| idle) {
+            self.make_ready(slot);
+        }
         Ok(())
     }
 
@@ -279,7 +282,7 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
         };
-        let early = entry.lag.filter(|lag| now < lag.until_ns);
+        let early = entry.lag.as_deref().filter(|lag| now < lag.until_ns);
         if early.is_some() {
             let block = &entry.shared.block;
             let count = block.get(Driver::EarlyQueries) as u32;
@@ -364,6 +367,21 @@ impl Nic {
         now: u64,
         f: impl FnOnce(&mut Qp, &mut Env<'_, W>, &mut glassnic_transport::SendQueue) -> T,
     ) -> Option<T> {
+        let (out, moved) = self.run_qp(world, slot, now, f)?;
+        if moved {
+            self.write_context(slot, true);
+        }
+        Some(out)
+    }
+
+    /// As [`Nic::with_qp`], for callers that write the context themselves; says whether the state has moved.
+    fn run_qp<W: World, T>(
+        &mut self,
+        world: &mut W,
+        slot: u32,
+        now: u64,
+        f: impl FnOnce(&mut Qp, &mut Env<'_, W>, &mut glassnic_transport::SendQueue) -> T,
+    ) -> Option<(T, bool)> {
         let entry = self.qps.get_mut(slot as usize)?.as_deref_mut()?;
         let shared = entry.shared.clone();
         let before = entry.qp.state();
@@ -402,10 +420,7 @@ impl Nic {
             entry.armed = Some(at);
             self.deadlines.push(std::cmp::Reverse((at, slot)));
         }
-        if state != before {
-            self.write_context(slot, true);
-        }
-        Some(out)
+        Some((out, state != before))
     }
 }
 

@@ -29,6 +29,19 @@ pub struct QpInit<'a> {
     pub sq_sig_all: bool,
 }
 
+impl QpInit<'_> {
+    pub(crate) fn with_handles(&self, pd: &Pd) -> glassnic_nic::QpInit {
+        glassnic_nic::QpInit {
+            pd: pd.handle,
+            qp_type: self.qp_type,
+            send_cq: self.send_cq.handle(),
+            recv_cq: self.recv_cq.handle(),
+            cap: self.cap,
+            sq_sig_all: self.sq_sig_all,
+        }
+    }
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub struct Qp {
@@ -41,21 +54,18 @@ pub struct Qp {
 
 impl Qp {
     pub(crate) fn create(pd: &Pd, init: &QpInit<'_>) -> Result<Self, Refusal> {
-        let init = glassnic_nic::QpInit {
-            pd: pd.handle,
-            qp_type: init.qp_type,
-            send_cq: init.send_cq.handle(),
-            recv_cq: init.recv_cq.handle(),
-            cap: init.cap,
-            sq_sig_all: init.sq_sig_all,
-        };
-        let shared = pd.context.nic.create_qp(&init)?;
-        Ok(Self {
-            context: pd.context.clone(),
+        let made = pd.context.nic.create_qps(&[init.with_handles(pd)]);
+        let shared = made.and_then(|mut made| made.pop()).unwrap_or_else(|| Err(gone(Call::CreateQp)))?;
+        Ok(Self::of(&pd.context, shared))
+    }
+
+    pub(crate) fn of(context: &Context, shared: Arc<QpShared>) -> Self {
+        Self {
+            context: context.clone(),
             shared,
             destroyed: AtomicBool::new(false),
             modifying: AtomicU32::new(0),
-        })
+        }
     }
 
     /// Its context.
