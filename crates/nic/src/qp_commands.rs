@@ -231,6 +231,32 @@ impl Nic {
         Ok(())
     }
 
+    /// Queries a QP, checks that it is in the state that the caller expects, and modifies it, with nobody in between.
+    ///
+    /// The state is that of the device, also where its context is written back late.
+    ///
+    /// # Errors
+    /// Another state ([`Rule::StateMismatch`]), and as [`Nic::modify_qp`]; then nothing has changed.
+    pub fn safe_modify_qp<W: World>(
+        &mut self,
+        world: &mut W,
+        qpn: u32,
+        expected: QpState,
+        (mask, attr): (AttrMask, &QpAttr),
+        now: u64,
+    ) -> Result<(), Refusal> {
+        self.query_qp(qpn, AttrMask::STATE, now)?;
+        let entry = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot as usize)?.as_deref());
+        let actual = entry.map_or(expected, |entry| entry.qp.state());
+        if actual != expected {
+            let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { actual };
+            let rule = Rule::StateMismatch { given: expected, actual };
+            let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(actual, to);
+            return Err(self.ledger.refuse(now, self.qpns.slot(qpn), refusal));
+        }
+        self.modify_qp(world, qpn, mask, attr, now)
+    }
+
     /// What this device refuses although others do not.
     fn check_manners(
         &self,
