@@ -11,11 +11,24 @@ use crate::product;
 /// # Panics
 /// When it does not compile.
 pub fn compile(name: &str) -> PathBuf {
+    compile_with(name, &[])
+}
+
+/// As [`compile`], of a program that uses `glassnic.h`: with the header and the library that are installed.
+///
+/// # Panics
+/// As [`compile`].
+pub fn compile_with_extensions(name: &str) -> PathBuf {
+    let path = |folder: &str| product::prefix().join(folder).display().to_string();
+    compile_with(name, &["-I".into(), path("include"), "-L".into(), path("lib/glassnic")])
+}
+
+fn compile_with(name: &str, more: &[String]) -> PathBuf {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c"));
     let program = product::scratch().join(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]);
-    let output = compiler.arg(&program).arg(&source).arg("-libverbs").output();
+    let output = compiler.arg(&program).arg(&source).args(more).arg("-libverbs").output();
     let output = output.unwrap_or_else(|error| panic!("cannot run cc (package gcc): {error}"));
     assert!(
         output.status.success(),
