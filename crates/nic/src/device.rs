@@ -61,7 +61,8 @@ pub(crate) struct QpEntry {
     pub created_ns: u64,
     /// The context as it was before a modify that is not written back yet.
     pub lag: Option<Box<Lag>>,
-    pub counters: Counters,
+    /// None until it meets something worth counting.
+    pub counters: Option<Box<Counters>>,
 }
 
 /// What queries see until the device has written a context back.

@@ -92,7 +92,7 @@ impl Nic {
             armed: None,
             created_ns: now,
             lag: None,
-            counters: Counters::default(),
+            counters: None,
         };
         self.qps[slot as usize] = Some(Box::new(entry));
         self.write_context(slot, true);
@@ -286,7 +286,7 @@ impl Nic {
         let (sq, rq) = (entry.shared.lock_sq().credit(), entry.shared.lock_rq().credit());
         entry.send.source = entry.send.cq.attach_seen(sq, block.clone(), Driver::SqReleased);
         entry.recv.source = entry.recv.cq.attach_seen(rq, block.clone(), Driver::RqReleased);
-        entry.counters = Counters::default();
+        entry.counters = None;
     }
 
     /// A modify of this QP comes while another thread's is on its way. They are executed one after the other, in an order
@@ -432,7 +432,7 @@ impl Nic {
             entry.qp.modify(&mut env, &mut sq, AttrMask::STATE, &attr);
         }
         if let Some(access) = env.turned_down.take() {
-            env.counters.turned_down = Some(access);
+            env.counters.get_or_insert_default().turned_down = Some(access);
         }
         drop(sq);
         let state = entry.qp.state();
@@ -543,7 +543,8 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Unacknowledged, entry.qp.unacknowledged().value().into());
     image.set(Qpc::RetryLeft, retry.into());
     image.set(Qpc::RnrLeft, rnr.into());
-    let c = &entry.counters;
+    let none = Counters::default();
+    let c = entry.counters.as_deref().unwrap_or(&none);
     image.set(Qpc::RnrReceived, c.rnr_received.into());
     image.set(Qpc::Timeouts, c.timeouts.into());
     image.set(Qpc::Retransmits, c.retransmits.into());
