@@ -5,6 +5,7 @@
 //! ratios are between figures of the same minutes. Two processes talk wherever a link joins two processes; see [`pair`].
 
 mod child;
+mod control;
 mod limits;
 mod others;
 mod pair;
@@ -44,6 +45,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Part {
+    /// Measure control verbs instead: alone, in batches and in pipelines, among few queue pairs and among many
+    Control {
+        /// Print JSON to standard output instead of the table
+        #[arg(long)]
+        json: bool,
+        /// A tenth of the repetitions and of the queue pairs: to see that all works, not to compare
+        #[arg(long)]
+        quick: bool,
+    },
     /// One of the processes of a measurement
     #[command(hide = true)]
     Side(pair::Side),
@@ -60,8 +70,10 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
-    if let Some(Part::Side(side)) = &cli.part {
-        return side.run();
+    match &cli.part {
+        Some(Part::Side(side)) => return side.run(),
+        Some(Part::Control { json, quick }) => return control::run(*json || cli.json, *quick || cli.quick),
+        None => {}
     }
     let scale = if cli.quick { pair::Scale::Quick } else { pair::Scale::Full };
     let groups = if cli.link.is_empty() { Group::ALL.to_vec() } else { cli.link.clone() };

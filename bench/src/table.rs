@@ -119,7 +119,7 @@ pub(crate) fn print_json(report: &Report) -> Result<()> {
 }
 
 /// Processor, cores, kernel, and how busy it all is.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let model =

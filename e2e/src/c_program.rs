@@ -10,7 +10,20 @@ use crate::product;
 /// # Panics
 /// When it does not compile.
 pub fn compile(name: &str) -> PathBuf {
-    compile_at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c")))
+    compile_with(&own(name), &[])
+}
+
+/// As [`compile`], of a program that uses `glassnic.h`: with the header and the library that are installed.
+///
+/// # Panics
+/// As [`compile`].
+pub fn compile_with_extensions(name: &str) -> PathBuf {
+    let path = |folder: &str| product::prefix().join(folder).display().to_string();
+    compile_with(&own(name), &["-I".into(), path("include"), "-L".into(), path("lib/glassnic")])
+}
+
+fn own(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c"))
 }
 
 /// Compiles a program, which is linked with the system's libibverbs, as any program that somebody else built.
@@ -18,10 +31,14 @@ pub fn compile(name: &str) -> PathBuf {
 /// # Panics
 /// When it does not compile.
 pub fn compile_at(source: &Path) -> PathBuf {
+    compile_with(source, &[])
+}
+
+fn compile_with(source: &Path, more: &[String]) -> PathBuf {
     let program = product::scratch().join(source.file_stem().unwrap_or_default());
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]);
-    let output = compiler.arg(&program).arg(source).arg("-libverbs").output();
+    let output = compiler.arg(&program).arg(source).args(more).arg("-libverbs").output();
     let output = output.unwrap_or_else(|error| panic!("cannot run cc (package gcc): {error}"));
     assert!(
         output.status.success(),

@@ -12,7 +12,12 @@ use crate::packages;
 /// # Errors
 /// When it cannot be built, or fails.
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let compares = !args.iter().any(|arg| matches!(arg.as_str(), "--no-others" | "--help" | "-h"));
+    if args.iter().any(|arg| arg == "control") {
+        // It measures the libraries through the C interface.
+        cargo::build_release()?;
+    }
+    let compares =
+        !args.iter().any(|arg| matches!(arg.as_str(), "--no-others" | "--help" | "-h" | "control"));
     if compares && let Err(error) = packages::ensure(packages::BENCH) {
         // What is missing then is a row of the table, which says so too.
         eprintln!("{error:#}");

@@ -14,7 +14,7 @@ const LIBRARIES: [(&str, &str, &str); 2] = [
     ("librdmacm.so", "librdmacm.so.1", "librdmacm.so"),
 ];
 
-/// Builds in release mode and installs below `prefix`: `bin/glassnic`, `lib/glassnic/`, `share/man/man1/`.
+/// Builds in release mode and installs below `prefix`: `bin/glassnic`, `lib/glassnic/`, `include/glassnic.h`, `share/man/man1/`.
 ///
 /// # Errors
 /// When the build fails or a file cannot be written.
@@ -22,10 +22,12 @@ pub(crate) fn run(prefix: &Path) -> Result<()> {
     let built = cargo::build_release()?;
     let prefix = std::path::absolute(prefix).context("bad prefix")?;
     let (bin, lib, man) = (prefix.join("bin"), prefix.join("lib/glassnic"), prefix.join("share/man/man1"));
-    for folder in [&bin, &lib, &man] {
+    let include = prefix.join("include");
+    for folder in [&bin, &lib, &man, &include] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     place(&built.join("glassnic"), &bin.join("glassnic"))?;
+    place(&cargo::root().join("include/glassnic.h"), &include.join("glassnic.h"))?;
     for (file, runtime, development) in LIBRARIES {
         place(&built.join(file), &lib.join(runtime))?;
         link(runtime, &lib.join(development))?;

@@ -11,7 +11,7 @@ use core::mem::offset_of;
 use glassnic_explain::End;
 use glassnic_verbs::Context;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,8 +26,8 @@ pub(crate) struct Opened {
 /// What asynchronous events may be about: the pointers that C knows, by number.
 #[derive(Default)]
 pub(crate) struct Subjects {
-    pub(crate) qps: BTreeMap<u32, (usize, Arc<Unacked>)>,
-    pub(crate) cqs: BTreeMap<u32, (usize, Arc<Unacked>)>,
+    pub(crate) qps: HashMap<u32, (usize, Arc<Unacked>)>,
+    pub(crate) cqs: HashMap<u32, (usize, Arc<Unacked>)>,
 }
 
 impl Opened {

@@ -19,6 +19,7 @@ mod context;
 mod device;
 mod events;
 mod fork;
+mod glassnic;
 mod kernel_copies;
 mod layout;
 mod memory;

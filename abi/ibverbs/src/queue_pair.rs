@@ -9,10 +9,11 @@ use crate::layout::*;
 use crate::memory::Domain;
 use crate::operations;
 use crate::post_ex::Batch;
-use crate::store::{Object, Store, given, live, taken};
+use crate::store::{Object, Store, given, live, no_object, taken};
 use core::ffi::c_int;
 use core::ptr;
-use glassnic_verbs::events::{Call, Field, ObjectKind, QpType, Rule};
+use glassnic_verbs::attr::QpAttr;
+use glassnic_verbs::events::{AttrMask, Call, Field, ObjectKind, QpType, Rule};
 use glassnic_verbs::{Qp, QpInit, Subject};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(crate) struct QueuePair {
     init: ibv_qp_init_attr,
     pub(crate) async_events: Arc<Unacked>,
     /// The posting interface of one call a field, if the program asked for it.
-    pub(crate) batch: Option<Batch>,
+    pub(crate) batch: Option<Box<Batch>>,
 }
 
 // SAFETY: the raw pointers in `init` are the program's own and only given back.
@@ -142,53 +143,96 @@ fn create(
     attr: &mut ibv_qp_init_attr,
     operations: Option<u64>,
 ) -> Result<*mut ibv_qp, Errno> {
-    let domain = given::<Domain>(call, pd)?;
-    // The device keeps what it refused: from here on there is one.
-    let refuse = |rule| refused(&domain.0.context().refuse(call, None, rule));
-    let unknown = |_| refuse(Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
-    let qp_type = QpType::try_from(attr.qp_type).map_err(unknown)?;
-    if !attr.srq.is_null() {
-        return Err(refuse(Rule::NotSupported { what: Field::Srq, value: 1 }));
-    }
-    for (what, cq) in [(Field::SendCq, attr.send_cq), (Field::RecvCq, attr.recv_cq)] {
-        if cq.is_null() {
-            return Err(refuse(Rule::NullPointer { what }));
-        }
-    }
-    let send_cq = given::<CompletionQueue>(call, attr.send_cq)?;
-    let recv_cq = given::<CompletionQueue>(call, attr.recv_cq)?;
-    for cq in [&send_cq, &recv_cq] {
-        if !cq.cq.context().is(domain.0.context()) {
-            let rule = Rule::OtherContext { kind: ObjectKind::Cq, handle: cq.cq.handle() };
-            return Err(refuse(rule));
-        }
-    }
-    let init = QpInit {
-        qp_type,
-        send_cq: &send_cq.cq,
-        recv_cq: &recv_cq.cq,
-        cap: attributes::cap_from_c(&attr.cap),
-        sq_sig_all: attr.sq_sig_all != 0,
-    };
-    let qp = domain.0.create_qp(&init).map_err(|refusal| not_made(domain.0.context(), &refusal))?;
+    let wanted = Wanted::check(call, pd, attr)?;
+    let made = wanted.domain.0.create_qp(&wanted.init());
+    let qp = made.map_err(|refusal| not_made(wanted.domain.0.context(), &refusal))?;
     attr.cap = attributes::cap_to_c(qp.cap());
-    // SAFETY: a live object's struct; `context` never changes.
-    let context = unsafe { (*pd).context };
-    let public = public(context, pd, attr, &qp);
-    let qpn = qp.qpn();
-    let async_events = Arc::new(Unacked::default());
-    let object = QueuePair {
-        batch: operations.map(|_| Batch::new(qp.cap())),
-        qp,
-        pd: domain.0.handle(),
-        opened: opened(call, context)?,
-        init: *attr,
-        async_events: async_events.clone(),
-    };
-    let opened = object.opened.clone();
-    let seen = QueuePair::store().insert(public, Arc::new(object));
-    opened.subjects().qps.insert(qpn, (seen.expose_provenance(), async_events));
-    Ok(seen)
+    wanted.give(call, qp, operations)
+}
+
+/// A QP that is asked for, with the objects that it is made of.
+pub(crate) struct Wanted {
+    pub(crate) domain: Arc<Domain>,
+    pd: *mut ibv_pd,
+    attr: ibv_qp_init_attr,
+    qp_type: QpType,
+    send_cq: Arc<CompletionQueue>,
+    recv_cq: Arc<CompletionQueue>,
+}
+
+// SAFETY: the raw pointers are the program's own and only given back.
+unsafe impl Send for Wanted {}
+// SAFETY: as above; nothing changes them.
+unsafe impl Sync for Wanted {}
+
+impl Wanted {
+    /// Checks what C alone can get wrong.
+    ///
+    /// # Errors
+    /// Pointers to nothing, numbers that mean nothing, a shared receive queue.
+    pub(crate) fn check(call: Call, pd: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Self, Errno> {
+        let domain = given::<Domain>(call, pd)?;
+        // The device keeps what it refused: from here on there is one.
+        let refuse = |rule| refused(&domain.0.context().refuse(call, None, rule));
+        let unknown = |_| refuse(Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
+        let qp_type = QpType::try_from(attr.qp_type).map_err(unknown)?;
+        if !attr.srq.is_null() {
+            return Err(refuse(Rule::NotSupported { what: Field::Srq, value: 1 }));
+        }
+        for (what, cq) in [(Field::SendCq, attr.send_cq), (Field::RecvCq, attr.recv_cq)] {
+            if cq.is_null() {
+                return Err(refuse(Rule::NullPointer { what }));
+            }
+        }
+        let send_cq = given::<CompletionQueue>(call, attr.send_cq)?;
+        let recv_cq = given::<CompletionQueue>(call, attr.recv_cq)?;
+        for cq in [&send_cq, &recv_cq] {
+            if !cq.cq.context().is(domain.0.context()) {
+                let rule = Rule::OtherContext { kind: ObjectKind::Cq, handle: cq.cq.handle() };
+                return Err(refuse(rule));
+            }
+        }
+        Ok(Self { domain, pd, attr: *attr, qp_type, send_cq, recv_cq })
+    }
+
+    /// The same for the Rust API.
+    pub(crate) fn init(&self) -> QpInit<'_> {
+        QpInit {
+            qp_type: self.qp_type,
+            send_cq: &self.send_cq.cq,
+            recv_cq: &self.recv_cq.cq,
+            cap: attributes::cap_from_c(&self.attr.cap),
+            sq_sig_all: self.attr.sq_sig_all != 0,
+        }
+    }
+
+    /// Gives the QP that was made to C.
+    ///
+    /// # Errors
+    /// The device was closed meanwhile.
+    pub(crate) fn give(self, call: Call, qp: Qp, operations: Option<u64>) -> Result<*mut ibv_qp, Errno> {
+        let init = ibv_qp_init_attr { cap: attributes::cap_to_c(qp.cap()), ..self.attr };
+        let Ok(domain) = Domain::store().public(self.pd) else {
+            return Err(no_object::<Domain>(call, false));
+        };
+        // SAFETY: the struct of an object of the store, whose blocks stay; `context` never changes.
+        let context = unsafe { (*domain).context };
+        let opened = opened(call, context)?;
+        let public = public(context, self.pd, &init, &qp);
+        let qpn = qp.qpn();
+        let async_events = Arc::new(Unacked::default());
+        let object = QueuePair {
+            batch: operations.map(|_| Box::new(Batch::new(qp.cap()))),
+            qp,
+            pd: self.domain.0.handle(),
+            opened: opened.clone(),
+            init,
+            async_events: async_events.clone(),
+        };
+        let seen = QueuePair::store().insert(public, Arc::new(object));
+        opened.subjects().qps.insert(qpn, (seen.expose_provenance(), async_events));
+        Ok(seen)
+    }
 }
 
 fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, qp: &Qp) -> verbs_qp {
@@ -222,16 +266,28 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(
         let Some(attr) = (unsafe { attr.as_ref() }).copied() else {
             return Err(broken(call, Rule::NullPointer { what: Field::Attr }));
         };
-        let (mask, attr) = attributes::from_c(&attr, attr_mask.cast_unsigned())
-            .map_err(|rule| refused(&object.qp.context().refuse(call, Some(object.qp.qpn()), rule)))?;
+        let (mask, attr) = offered(&object, &attr, attr_mask)?;
         object.qp.modify(mask, &attr).map_err(|refusal| refused(&refusal))?;
         show_state(qp, &object.qp);
         Ok(())
     }))
 }
 
+/// The attributes that C offers for a modify.
+///
+/// # Errors
+/// Bits and numbers that mean nothing.
+pub(crate) fn offered(
+    object: &QueuePair,
+    attr: &ibv_qp_attr,
+    mask: c_int,
+) -> Result<(AttrMask, QpAttr), Errno> {
+    let refuse = |rule| refused(&object.qp.context().refuse(Call::ModifyQp, Some(object.qp.qpn()), rule));
+    attributes::from_c(attr, mask.cast_unsigned()).map_err(refuse)
+}
+
 /// `state` of the struct, which is what the library believes.
-fn show_state(seen: *mut ibv_qp, qp: &Qp) {
+pub(crate) fn show_state(seen: *mut ibv_qp, qp: &Qp) {
     if let Ok(public) = QueuePair::store().public(seen) {
         // SAFETY: the struct of an object of the store.
         unsafe { (*public).qp_ex.qp_base.state = qp.state().value() };
@@ -252,7 +308,7 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
             let what = if attr.is_null() { Field::Attr } else { Field::InitAttr };
             return Err(broken(call, Rule::NullPointer { what }));
         }
-        let mask = glassnic_verbs::events::AttrMask::from_bits_retain(attr_mask.cast_unsigned());
+        let mask = AttrMask::from_bits_retain(attr_mask.cast_unsigned());
         let now = object.qp.query(mask).map_err(|refusal| refused(&refusal))?;
         show_state(qp, &object.qp);
         // SAFETY: as promised by the caller, and not null.

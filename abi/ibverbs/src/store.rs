@@ -11,7 +11,8 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 use glassnic_verbs::events::{Call, Field, ObjectKind, Refusal, Rule};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many destroyed objects of a type are kept apart from use.
@@ -47,6 +48,25 @@ struct Block<T: Object> {
     inner: UnsafeCell<Option<Arc<T>>>,
 }
 
+/// Addresses of blocks, which nobody chooses to collide: a multiplication spreads them.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        let spread = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ spread >> 32;
+    }
+}
+
 /// The objects of one type.
 pub(crate) struct Store<T: Object> {
     blocks: Mutex<Blocks>,
@@ -55,7 +75,7 @@ pub(crate) struct Store<T: Object> {
 
 struct Blocks {
     /// The address of every block there ever was.
-    known: BTreeSet<usize>,
+    known: HashSet<usize, BuildHasherDefault<AddressHasher>>,
     /// Blocks without an object, longest dead first.
     free: VecDeque<usize>,
 }
@@ -64,7 +84,10 @@ impl<T: Object> Store<T> {
     /// An empty store.
     pub(crate) const fn new() -> Self {
         Self {
-            blocks: Mutex::new(Blocks { known: BTreeSet::new(), free: VecDeque::new() }),
+            blocks: Mutex::new(Blocks {
+                known: HashSet::with_hasher(BuildHasherDefault::new()),
+                free: VecDeque::new(),
+            }),
             holds: PhantomData,
         }
     }

@@ -72,6 +72,8 @@ named_enum! {
         ModifyQpRateLimit = 64 "ibv_modify_qp_rate_limit",
         CreateCounters = 65 "ibv_create_counters",
         ImportDevice = 66 "ibv_import_device",
+        PollOp = 67 "glassnic_poll_op",
+        WaitOp = 68 "glassnic_wait_op",
     }
 }
 

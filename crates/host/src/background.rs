@@ -124,7 +124,8 @@ impl Control {
 fn run_masked(runtime: &Arc<Runtime>) {
     crate::sys::block_signals();
     let control = &runtime.background;
-    let mut server = Server { runtime, links: watched(runtime), attends: false, vain: 0, needed: 0, found: 0, doubt: 0 };
+    let mut server =
+        Server { runtime, links: watched(runtime), attends: false, vain: 0, needed: 0, found: 0, doubt: 0 };
     while !control.ending.load(Ordering::SeqCst) {
         server.turn();
     }

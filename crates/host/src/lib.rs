@@ -4,6 +4,7 @@
 //! device is an [`OpenNic`].
 
 mod background;
+mod command_queue;
 mod devices;
 mod engine;
 mod event_queue;
@@ -18,9 +19,10 @@ mod segment;
 pub mod sys;
 mod tap;
 
+pub use command_queue::Pending;
 pub use devices::HostDevice;
 pub use event_queue::EventQueue;
 pub use glassnic_link::iface::{Choice, GidEntry, GidKind, HEADER_RESERVE, Interface};
 pub use links::Force;
-pub use open::{Access, AsyncEvent, CompletionQueue, OpenNic};
+pub use open::{Access, AsyncEvent, CompletionQueue, Created, OpenNic};
 pub use runtime::{Runtime, Ways};

@@ -1,20 +1,23 @@
 //! An open device: a NIC of its own in the engine of the process, with its segment and its events.
 
+mod leftovers;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use glassnic_events::{AsyncEventType, Call, Check, Failure, Leftover, ObjectKind, Refusal, Rule};
+use glassnic_events::{AsyncEventType, Call, ObjectKind, Refusal, Rule};
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::{Caller, CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
 use glassnic_transport::attr::AddressVector;
 use glassnic_wire::{Qpn, Service};
 
+use crate::command_queue::Pending;
 use crate::devices::HostDevice;
+use crate::engine::Engine;
 use crate::event_queue::EventQueue;
-use crate::peers::peer_state;
 use crate::runtime::{Runtime, steer};
 use crate::segment::Segment;
 use crate::sys::backtrace::Trace;
@@ -45,6 +48,15 @@ pub struct AsyncEvent {
     pub kind: AsyncEventType,
     /// To what.
     pub subject: Subject,
+}
+
+/// A QP, or why there is none.
+pub type Created = Result<Arc<QpShared>, Refusal>;
+
+/// All QP numbers of the host are in use.
+fn no_numbers(held: Option<u64>) -> Refusal {
+    let rule = Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held: held.unwrap_or(0) };
+    Refusal::new(Call::CreateQp, rule)
 }
 
 /// Where the events of a NIC go.
@@ -94,11 +106,65 @@ impl Notifier for Hub {
 pub struct OpenNic {
     runtime: &'static Arc<Runtime>,
     device: Arc<HostDevice>,
-    index: usize,
+    place: Arc<Place>,
     hub: Arc<Hub>,
+}
+
+/// Where the engine has a NIC. Commands that are queued hold this, and not the NIC, which must not end in the engine's hands.
+#[derive(Debug)]
+struct Place {
+    index: usize,
     seed: AtomicU64,
     /// Read and written under the engine's lock.
     closed: AtomicBool,
+}
+
+impl Place {
+    /// The NIC, unless it is closed, and the links that its commands use.
+    fn find<'a>(&self, engine: &'a mut Engine) -> Option<(&'a mut Nic, Access<'a>)> {
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let nic = engine.nics.get_mut(self.index)?.as_deref_mut()?;
+        Some((nic, Access(&mut engine.links)))
+    }
+
+    /// Runs one command of a caller on the NIC. Whoever calls must keep its end: see [`Place::end`].
+    fn begin<T>(
+        &self,
+        engine: &mut Engine,
+        (thread, site): (u32, Option<&Trace>),
+        f: impl FnOnce(&mut Nic, &mut Access<'_>) -> T,
+    ) -> Option<T> {
+        let (nic, mut access) = self.find(engine)?;
+        let site = site.and_then(|trace| nic.memory().site(trace.hash(), || trace.describe()));
+        nic.begin_call(Caller { thread, site: site.unwrap_or(0) });
+        Some(f(nic, &mut access))
+    }
+
+    /// The last command is done.
+    fn end(&self, engine: &mut Engine, now: u64) {
+        if let Some((nic, _)) = self.find(engine)
+            && nic.is_executing()
+        {
+            nic.end_call(now);
+        }
+    }
+
+    /// A block of QP numbers. Without a directory any block will do that we do not have.
+    fn claim(&self, runtime: &Runtime) -> Option<u16> {
+        let seed = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        match &runtime.node {
+            Some(node) => node.claim_block(seed).ok(),
+            None => Some((seed >> 40) as u16 % 4095 + 1),
+        }
+    }
+
+    /// Gives a block to the NIC.
+    fn add_block(&self, engine: &mut Engine, block: u16) {
+        engine.add_block(self.index, block);
+        steer(engine);
+    }
 }
 
 impl OpenNic {
@@ -146,10 +212,12 @@ impl OpenNic {
         Ok(Self {
             runtime,
             device: device.clone(),
-            index,
+            place: Arc::new(Place {
+                index,
+                seed: AtomicU64::new(seed.rotate_left(32)),
+                closed: AtomicBool::new(false),
+            }),
             hub,
-            seed: AtomicU64::new(seed.rotate_left(32)),
-            closed: AtomicBool::new(false),
         })
     }
 
@@ -185,18 +253,30 @@ impl OpenNic {
             self.note_forked_use();
             return None;
         }
-        self.runtime.command(|engine, now| {
-            if self.closed.load(Ordering::Relaxed) {
-                return None;
-            }
-            let nic = engine.nics.get_mut(self.index)?.as_deref_mut()?;
-            let site = site.and_then(|trace| nic.memory().site(trace.hash(), || trace.describe()));
-            nic.begin_call(Caller { thread: thread_id(), site: site.unwrap_or(0) });
-            let out = f(nic, &mut Access(&mut engine.links), now);
-            if nic.is_executing() {
-                nic.end_call(monotonic_ns());
-            }
-            Some(out)
+        let caller = (thread_id(), site);
+        self.runtime.command_then(
+            |engine, now| self.place.begin(engine, caller, |nic, access| f(nic, access, now)),
+            |engine, now| self.place.end(engine, now),
+        )
+    }
+
+    /// Gives a command to the engine without waiting for it; see [`Pending`]. `gone` is its outcome where there is no NIC any
+    /// more: see [`OpenNic::command`].
+    pub fn give<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> T + Send + 'static,
+        gone: T,
+    ) -> Pending<T> {
+        if self.runtime.is_forked() {
+            self.note_forked_use();
+            return Pending::ended(self.runtime, gone);
+        }
+        let (place, thread) = (self.place.clone(), thread_id());
+        Pending::give(self.runtime, move |engine| {
+            let run = |nic: &mut Nic, access: &mut Access<'_>| f(nic, access, monotonic_ns());
+            let out = place.begin(engine, (thread, None), run);
+            place.end(engine, monotonic_ns());
+            out.unwrap_or(gone)
         })
     }
 
@@ -208,144 +288,62 @@ impl OpenNic {
         }
     }
 
-    /// Creates a QP, and takes QP numbers from the directory where the NIC has none left.
+    /// Creates QPs under one lock and one doorbell, and takes QP numbers from the directory where the NIC has none left. Each
+    /// has its own outcome: what is refused undoes nothing.
     ///
-    /// # Errors
-    /// See [`Nic::create_qp`].
-    pub fn create_qp(&self, init: &QpInit) -> Result<Arc<QpShared>, Refusal> {
+    /// `None` once the NIC is closed, and in a forked child.
+    pub fn create_qps(&self, inits: &[QpInit]) -> Option<Vec<Created>> {
+        let trace = Trace::here();
+        let mut made = Vec::with_capacity(inits.len());
         loop {
-            match self.creating(|nic, _, now| nic.create_qp(init, now)) {
-                Some(Ok(qp)) => return Ok(qp),
-                Some(Err(CreateError::Refused(refusal))) => return Err(refusal),
-                Some(Err(CreateError::NeedsQpns)) if self.claim_block() => {}
-                None => return Err(Refusal::new(Call::CreateQp, self.unreachable())),
-                _ => {
-                    let held = self.command(|nic, _, _| nic.qp_count()).unwrap_or(0);
-                    let rule = Rule::LimitReached { kind: ObjectKind::Qp, limit: 1 << 24, held };
-                    return Err(Refusal::new(Call::CreateQp, rule));
+            let done = self.command_from(Some(&trace), |nic, _, mut now| {
+                while let Some(init) = inits.get(made.len()) {
+                    match nic.create_qp(init, now) {
+                        Ok(qp) => made.push(Ok(qp)),
+                        Err(CreateError::Refused(refusal)) => made.push(Err(refusal)),
+                        Err(CreateError::NeedsQpns) => return false,
+                    }
+                    if made.len() < inits.len() {
+                        // Each record tells its own time.
+                        now = monotonic_ns();
+                    }
                 }
+                true
+            })?;
+            if done {
+                return Some(made);
+            }
+            match self.place.claim(self.runtime) {
+                Some(block) => self.runtime.command(|engine, _| self.place.add_block(engine, block)),
+                None => made.push(Err(no_numbers(self.command(|nic, _, _| nic.qp_count())))),
             }
         }
     }
 
-    /// The rule that a call breaks on a NIC that is another process's, or closed.
-    fn unreachable(&self) -> Rule {
-        let (opened_by, caller) = (self.runtime.pid(), std::process::id());
-        match self.runtime.is_forked() {
-            true => Rule::ForkedChild { opened_by, caller },
-            false => Rule::BadHandle { kind: ObjectKind::Context, handle: 0 },
-        }
-    }
-
-    /// The first cause of a QP's error with what surrounds it, once in a life of the QP from RESET on.
-    pub fn take_failure(&self, qpn: u32) -> Option<Failure> {
-        let failure = self.command(|nic, _, _| nic.take_failure(qpn)).flatten()?;
-        let peer = failure.path.and_then(|path| peer_state(self.runtime, qpn, &path));
-        Some(Failure { peer, ..failure })
-    }
-
-    /// The same of the other end of a QP that failed, where it is of this process and failed as well: it may have nothing
-    /// to poll that tells of it.
-    pub fn take_failure_of_peer(&self, failure: &Failure) -> Option<Failure> {
-        let dest = failure.path?.dest_qp_num;
+    /// Creates a QP without waiting for it. Where the NIC has no numbers left, the engine waits for the directory meanwhile.
+    pub fn give_create_qp(&self, init: QpInit, gone: Refusal) -> Pending<Created> {
         if self.runtime.is_forked() {
-            return None;
+            self.note_forked_use();
+            return Pending::ended(self.runtime, Err(gone));
         }
-        self.runtime
-            .command(|engine, _| engine.nics.iter_mut().flatten().find_map(|nic| nic.take_failure(dest)))
-    }
-
-    /// The failures, not told so far, of QPs whose CQ overran.
-    pub fn take_overrun(&self) -> Vec<Failure> {
-        let overran = |nic: &Nic, qpn: &u32| {
-            nic.failure(*qpn).is_some_and(|failure| failure.cause.check == Check::CqOverrun)
-        };
-        let taken = self.command(|nic, _, _| {
-            let all: Vec<u32> = nic.untold().into_iter().filter(|qpn| overran(nic, qpn)).collect();
-            all.into_iter().filter_map(|qpn| nic.take_failure(qpn)).collect()
-        });
-        taken.unwrap_or_default()
-    }
-
-    /// What is left on it: objects, completions and events, and the QPs whose failure was not told. Does not wait for long, so
-    /// that it can be called at the end of a process; then nothing is known.
-    pub fn leftovers(&self) -> (Vec<Leftover>, Vec<Failure>) {
-        if self.runtime.is_forked() {
-            return Default::default();
-        }
-        let Some(mut engine) = self.runtime.lock_soon() else { return Default::default() };
-        let nic = engine.nics.get_mut(self.index).and_then(Option::as_deref_mut);
-        let Some(nic) = nic.filter(|_| !self.closed.load(Ordering::Relaxed)) else {
-            return Default::default();
-        };
-        let mut left = nic.leftovers();
-        let failures = nic.untold().into_iter().filter_map(|qpn| nic.take_failure(qpn)).collect();
-        drop(engine);
-        self.join_places(&mut left);
-        left.extend(self.unread_events());
-        (left, failures)
-    }
-
-    /// Makes one of those that were created at one place in the program, however it came there.
-    fn join_places(&self, left: &mut Vec<Leftover>) {
-        let place = |site| self.site(site).and_then(|frames| frames.lines().next().map(str::to_owned));
-        let mut seen: Vec<(ObjectKind, String, usize)> = Vec::new();
-        let mut joined: Vec<Leftover> = Vec::new();
-        for one in left.drain(..) {
-            if let Leftover::Objects { kind, count, site, .. } = one
-                && let Some(place) = place(site)
-            {
-                let known = seen.iter().find(|(k, p, _)| *k == kind && *p == place).map(|(.., at)| *at);
-                if let Some(Leftover::Objects { count: all, .. }) = known.and_then(|at| joined.get_mut(at)) {
-                    *all += count;
-                    continue;
+        let (place, runtime, thread, trace) = (self.place.clone(), self.runtime, thread_id(), Trace::here());
+        Pending::give(runtime, move |engine| {
+            loop {
+                let create = |nic: &mut Nic, _: &mut Access<'_>| nic.create_qp(&init, monotonic_ns());
+                let out = place.begin(engine, (thread, Some(&trace)), create);
+                place.end(engine, monotonic_ns());
+                match out {
+                    Some(Ok(qp)) => return Ok(qp),
+                    Some(Err(CreateError::Refused(refusal))) => return Err(refusal),
+                    None => return Err(gone),
+                    Some(Err(CreateError::NeedsQpns)) => {}
                 }
-                seen.push((kind, place, joined.len()));
+                match place.claim(runtime) {
+                    Some(block) => place.add_block(engine, block),
+                    None => return Err(no_numbers(place.find(engine).map(|(nic, _)| nic.qp_count()))),
+                }
             }
-            joined.push(one);
-        }
-        *left = joined;
-    }
-
-    /// Asynchronous events that tell of an error and that nobody took.
-    fn unread_events(&self) -> Option<Leftover> {
-        self.hub.asynchronous.look(|events| {
-            let mut errors = events.filter(|event| event.kind.is_error());
-            let oldest = errors.next()?;
-            let subject = match oldest.subject {
-                Subject::Qp(n) | Subject::Cq(n) => n,
-                Subject::Port(n) => n.into(),
-            };
-            Some(Leftover::AsyncEvents { count: 1 + errors.count() as u32, event: oldest.kind, subject })
         })
-    }
-
-    /// Who holds the objects of a kind, by the place that made them.
-    pub fn holders(&self, kind: ObjectKind) -> Vec<Leftover> {
-        let mut held = self.command(|nic, _, _| nic.holders(kind)).unwrap_or_default();
-        self.join_places(&mut held);
-        held
-    }
-
-    /// The frames of a place in the program, innermost first, one a line.
-    #[must_use]
-    pub fn site(&self, site: u32) -> Option<String> {
-        self.hub.memory.get()?.site_text(site)
-    }
-
-    /// Takes a block of QP numbers. Without a directory any block will do that we do not have.
-    fn claim_block(&self) -> bool {
-        let seed = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let block = match &self.runtime.node {
-            Some(node) => node.claim_block(seed).ok(),
-            None => Some((seed >> 40) as u16 % 4095 + 1),
-        };
-        let Some(block) = block else { return false };
-        self.runtime.command(|engine, _| {
-            engine.add_block(self.index, block);
-            steer(engine);
-        });
-        true
     }
 
     /// Sends the completion events of a CQ to a channel, as `token`.
@@ -409,11 +407,11 @@ impl OpenNic {
         }
         let nic = self.runtime.command(|engine, _| {
             // Under the engine's lock: the index serves another NIC as soon as ours is gone.
-            if self.closed.swap(true, Ordering::Relaxed) {
+            if self.place.closed.swap(true, Ordering::Relaxed) {
                 return None;
             }
-            self.runtime.devices_open().retain(|(index, _)| *index != self.index);
-            engine.remove(self.index)
+            self.runtime.devices_open().retain(|(index, _)| *index != self.place.index);
+            engine.remove(self.place.index)
         });
         let Some(nic) = nic else { return };
         nic.memory().set(Header::Open, 0);

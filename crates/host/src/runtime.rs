@@ -77,6 +77,8 @@ pub struct Runtime {
     /// By [`Family`]: until when the application's steps look at that socket.
     udp_until_ns: [AtomicU64; 2],
     pub(crate) background: crate::background::Control,
+    /// Commands that nobody waits for yet.
+    pub(crate) queue: crate::command_queue::CommandQueue,
     /// The directory's epoch when the kernel was last told who is who.
     pub(crate) epoch_seen: AtomicU64,
     /// Open NICs by index, and their devices.
@@ -195,6 +197,7 @@ impl Runtime {
             armed: AtomicI64::new(0),
             udp_until_ns: [AtomicU64::new(0), AtomicU64::new(0)],
             background: crate::background::Control::new(),
+            queue: crate::command_queue::CommandQueue::default(),
             epoch_seen: AtomicU64::new(0),
             open: Mutex::default(),
         }
@@ -232,16 +235,28 @@ impl Runtime {
 
     /// Runs a command on the engine.
     pub(crate) fn command<T>(&self, f: impl FnOnce(&mut Engine, u64) -> T) -> T {
+        self.command_then(f, |_, _| ())
+    }
+
+    /// Runs a command on the engine, after those that were queued before it, and then tells `done` what time it is.
+    pub(crate) fn command_then<T>(
+        &self,
+        f: impl FnOnce(&mut Engine, u64) -> T,
+        done: impl FnOnce(&mut Engine, u64),
+    ) -> T {
         self.commands_waiting.fetch_add(1, Ordering::SeqCst);
         let mut engine = self.lock();
         self.commands_waiting.fetch_sub(1, Ordering::SeqCst);
+        self.queue.run(&mut engine);
         // What was posted or is owed leaves before a command that may end its QP.
         if engine.has_work() {
             self.step(&mut engine, Look::Nowhere);
         }
         let out = f(&mut engine, monotonic_ns());
+        let now = monotonic_ns();
+        done(&mut engine, now);
         // What the command set off leaves at once: a flush, a NAK.
-        self.step(&mut engine, Look::Nowhere);
+        self.step_at(&mut engine, Look::Nowhere, now);
         drop(engine);
         self.catch_up();
         out
@@ -286,7 +301,13 @@ impl Runtime {
 
     /// One step, and what follows from it for the others.
     pub(crate) fn step(&self, engine: &mut Engine, look: Look) -> Step {
-        let now = monotonic_ns();
+        let queued = self.queue.run(engine);
+        let mut step = self.step_at(engine, look, monotonic_ns());
+        step.busy |= queued;
+        step
+    }
+
+    fn step_at(&self, engine: &mut Engine, look: Look, now: u64) -> Step {
         let looks = |family: &Family| match look {
             Look::Nowhere => false,
             Look::WhereUsed => self.polls_udp(*family, now),

@@ -170,16 +170,18 @@ impl Layout {
     }
 }
 
-/// A segment and its layout.
+/// A segment and its layout. Clones are the same, and small: each queue pair has several.
 #[derive(Clone)]
-pub struct ContextMemory {
+pub struct ContextMemory(Arc<Segment>);
+
+struct Segment {
     words: Arc<dyn Words>,
     layout: Layout,
 }
 
 impl std::fmt::Debug for ContextMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ContextMemory").field("layout", &self.layout).finish_non_exhaustive()
+        f.debug_struct("ContextMemory").field("layout", &self.0.layout).finish_non_exhaustive()
     }
 }
 
@@ -190,23 +192,23 @@ impl ContextMemory {
         if words.words().len() * 8 < layout.len() {
             return None;
         }
-        Some(Self { words, layout }.laid_out())
+        Some(Self(Arc::new(Segment { words, layout })).laid_out())
     }
 
     /// Memory of this process alone, for simulations.
     #[must_use]
     pub fn private(layout: Layout) -> Self {
         let words: Box<[AtomicU64]> = (0..layout.len().div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
-        Self { words: Arc::new(words), layout }.laid_out()
+        Self(Arc::new(Segment { words: Arc::new(words), layout })).laid_out()
     }
 
     /// Writes the header; the magic number last, so that a reader never sees half of it.
     fn laid_out(self) -> Self {
         self.set(Header::Version, VERSION);
-        self.set(Header::QpSlots, self.layout.qp_slots as u64);
-        self.set(Header::RecorderSlots, self.layout.recorder_slots as u64);
-        self.set(Header::SiteSlots, self.layout.site_slots as u64);
-        for (kind, slots) in self.layout.object_slots.into_iter().enumerate() {
+        self.set(Header::QpSlots, self.0.layout.qp_slots as u64);
+        self.set(Header::RecorderSlots, self.0.layout.recorder_slots as u64);
+        self.set(Header::SiteSlots, self.0.layout.site_slots as u64);
+        for (kind, slots) in self.0.layout.object_slots.into_iter().enumerate() {
             self.set_word(Header::ObjectSlots as usize + kind, slots as u64);
         }
         self.set(Header::Open, OPEN);
@@ -235,19 +237,19 @@ impl ContextMemory {
             site_slots: count(Header::SiteSlots as usize)?,
             recorder_slots: count(Header::RecorderSlots as usize)?,
         };
-        (words.words().len() * 8 >= layout.len()).then_some(Self { words, layout })
+        (words.words().len() * 8 >= layout.len()).then(|| Self(Arc::new(Segment { words, layout })))
     }
 
     /// Its layout.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        self.layout
+        self.0.layout
     }
 
     /// A word of the header.
     #[must_use]
     pub fn get(&self, at: Header) -> u64 {
-        self.words.words().get(at as usize).map_or(0, |w| w.load(Ordering::Acquire))
+        self.0.words.words().get(at as usize).map_or(0, |w| w.load(Ordering::Acquire))
     }
 
     /// Sets a word of the header.
@@ -256,7 +258,7 @@ impl ContextMemory {
     }
 
     fn set_word(&self, at: usize, value: u64) {
-        if let Some(w) = self.words.words().get(at) {
+        if let Some(w) = self.0.words.words().get(at) {
             w.store(value, Ordering::Release);
         }
     }
@@ -289,7 +291,8 @@ impl ContextMemory {
         let mut gid = [0; 16];
         if index < GID_TABLE_LEN {
             let at = Header::Gids as usize + 2 * usize::from(index);
-            for (to, word) in gid.as_chunks_mut::<8>().0.iter_mut().zip(self.words.words().iter().skip(at)) {
+            for (to, word) in gid.as_chunks_mut::<8>().0.iter_mut().zip(self.0.words.words().iter().skip(at))
+            {
                 *to = word.load(Ordering::Relaxed).to_le_bytes();
             }
         }
@@ -308,11 +311,11 @@ impl ContextMemory {
     }
 
     fn text(&self, at: Header, words: usize) -> String {
-        text(self.words.words().get(at as usize..at as usize + words).unwrap_or_default())
+        text(self.0.words.words().get(at as usize..at as usize + words).unwrap_or_default())
     }
 
     fn set_text(&self, at: usize, count: usize, text: &str) {
-        let words = self.words.words().get(at..at + count).unwrap_or_default();
+        let words = self.0.words.words().get(at..at + count).unwrap_or_default();
         let mut bytes = text.bytes();
         for word in words {
             let value: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
@@ -323,55 +326,55 @@ impl ContextMemory {
     /// Entries for objects of a kind that were ever used: those behind are free.
     #[must_use]
     pub fn high(&self, kind: Kind) -> usize {
-        let word = self.words.words().get(Header::ObjectHigh as usize + kind as usize);
-        let slots = self.layout.object_slots[kind as usize];
+        let word = self.0.words.words().get(Header::ObjectHigh as usize + kind as usize);
+        let slots = self.0.layout.object_slots[kind as usize];
         word.map_or(0, |w| (w.load(Ordering::Acquire) as usize).min(slots))
     }
 
     /// Says that this many entries of a kind have been used.
     pub fn raise_high(&self, kind: Kind, high: u64) {
-        if let Some(w) = self.words.words().get(Header::ObjectHigh as usize + kind as usize) {
+        if let Some(w) = self.0.words.words().get(Header::ObjectHigh as usize + kind as usize) {
             w.fetch_max(high, Ordering::Release);
         }
     }
 
     /// A word of the header as the atomic that it is.
     pub(crate) fn counter(&self, at: Header) -> Option<&AtomicU64> {
-        self.words.words().get(at as usize)
+        self.0.words.words().get(at as usize)
     }
 
     /// The words of the QP context in this slot.
     #[must_use]
     pub fn qpc(&self, slot: usize) -> Option<&[AtomicU64]> {
-        if slot >= self.layout.qp_slots {
+        if slot >= self.0.layout.qp_slots {
             return None;
         }
         let start = (HEADER_LEN + slot * QPC_LEN) / 8;
-        self.words.words().get(start..start + QPC_LEN / 8)
+        self.0.words.words().get(start..start + QPC_LEN / 8)
     }
 
     /// The words of the driver's block of this slot.
     #[must_use]
     pub fn driver(&self, slot: usize) -> Option<&[AtomicU64]> {
-        let at = self.layout.drivers_at() + slot * DRIVER_LEN;
-        (slot < self.layout.qp_slots).then(|| self.part(at, DRIVER_LEN))?
+        let at = self.0.layout.drivers_at() + slot * DRIVER_LEN;
+        (slot < self.0.layout.qp_slots).then(|| self.part(at, DRIVER_LEN))?
     }
 
     /// The words of an object's entry.
     #[must_use]
     pub fn object(&self, kind: Kind, index: usize) -> Option<&[AtomicU64]> {
-        let at = self.layout.objects_at(kind) + index * OBJECT_LEN;
-        (index < self.layout.object_slots[kind as usize]).then(|| self.part(at, OBJECT_LEN))?
+        let at = self.0.layout.objects_at(kind) + index * OBJECT_LEN;
+        (index < self.0.layout.object_slots[kind as usize]).then(|| self.part(at, OBJECT_LEN))?
     }
 
     /// The words of a recorder slot.
     pub(crate) fn recorder(&self, slot: usize) -> Option<&[AtomicU64]> {
         let len = crate::recorder::SLOT_LEN;
-        self.part(self.layout.recorder_at() + slot * len, len)
+        self.part(self.0.layout.recorder_at() + slot * len, len)
     }
 
     fn part(&self, at: usize, len: usize) -> Option<&[AtomicU64]> {
-        self.words.words().get(at / 8..(at + len) / 8)
+        self.0.words.words().get(at / 8..(at + len) / 8)
     }
 }
 
@@ -390,13 +393,13 @@ impl ContextMemory {
     pub fn site(&self, hash: u64, text: impl FnOnce() -> String) -> Option<u32> {
         let hash = hash.max(1);
         let high = self.get(Header::SiteHigh) as usize;
-        let of = |n: usize| self.part(self.layout.sites_at() + n * SITE_LEN, SITE_LEN);
+        let of = |n: usize| self.part(self.0.layout.sites_at() + n * SITE_LEN, SITE_LEN);
         let known = |n: &usize| of(*n).is_some_and(|w| w[0].load(Ordering::Relaxed) == hash);
-        if let Some(n) = (0..high.min(self.layout.site_slots)).find(known) {
+        if let Some(n) = (0..high.min(self.0.layout.site_slots)).find(known) {
             return Some(n as u32 + 1);
         }
-        let words = of(high).filter(|_| high < self.layout.site_slots)?;
-        let at = (self.layout.sites_at() + high * SITE_LEN) / 8 + 1;
+        let words = of(high).filter(|_| high < self.0.layout.site_slots)?;
+        let at = (self.0.layout.sites_at() + high * SITE_LEN) / 8 + 1;
         self.set_text(at, SITE_LEN / 8 - 1, &text());
         words[0].store(hash, Ordering::Release);
         self.set(Header::SiteHigh, high as u64 + 1);
@@ -406,8 +409,8 @@ impl ContextMemory {
     /// The frames of a site, innermost first, one a line.
     #[must_use]
     pub fn site_text(&self, site: u32) -> Option<String> {
-        let n = (site as usize).checked_sub(1).filter(|n| *n < self.layout.site_slots)?;
-        let words = self.part(self.layout.sites_at() + n * SITE_LEN, SITE_LEN)?;
+        let n = (site as usize).checked_sub(1).filter(|n| *n < self.0.layout.site_slots)?;
+        let words = self.part(self.0.layout.sites_at() + n * SITE_LEN, SITE_LEN)?;
         (words[0].load(Ordering::Acquire) != 0).then(|| text(&words[1..]))
     }
 }

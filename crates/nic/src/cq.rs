@@ -59,6 +59,8 @@ struct Inner {
     overrun: bool,
     /// Work queues that report here, by the index that their completions carry.
     sources: Vec<Option<Source>>,
+    /// Indices of them that are free.
+    free: Vec<u32>,
     /// Completions that waited when it was armed, and events raised since it was made.
     armed_with: u32,
     raised: u32,
@@ -95,6 +97,7 @@ impl CompQueue {
             arm: Arm::No,
             overrun: false,
             sources: Vec::new(),
+            free: Vec::new(),
             armed_with: 0,
             raised: 0,
             live: None,
@@ -143,16 +146,12 @@ impl CompQueue {
 
     fn attach_source(&self, source: Source) -> u32 {
         let mut inner = self.lock();
-        match inner.sources.iter().position(Option::is_none) {
-            Some(free) => {
-                inner.sources[free] = Some(source);
-                free as u32
-            }
-            None => {
-                inner.sources.push(Some(source));
-                inner.sources.len() as u32 - 1
-            }
+        let number = inner.free.pop().unwrap_or(inner.sources.len() as u32);
+        match inner.sources.get_mut(number as usize) {
+            Some(entry) => *entry = Some(source),
+            None => inner.sources.push(Some(source)),
         }
+        number
     }
 
     /// A work queue is gone or reset: its completions are removed (and give nothing back), its number is free.
@@ -170,8 +169,8 @@ impl CompQueue {
             at = at.wrapping_add(1);
         }
         inner.tail = kept;
-        if let Some(entry) = inner.sources.get_mut(source as usize) {
-            *entry = None;
+        if inner.sources.get_mut(source as usize).is_some_and(|entry| entry.take().is_some()) {
+            inner.free.push(source);
         }
         self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
         inner.tell_waiting();

@@ -62,8 +62,9 @@ pub(crate) struct QpEntry {
     pub armed: Option<u64>,
     pub created_ns: u64,
     /// The context as it was before a modify that is not written back yet.
-    pub lag: Option<Lag>,
-    pub counters: Counters,
+    pub lag: Option<Box<Lag>>,
+    /// None until it meets something worth counting.
+    pub counters: Option<Box<Counters>>,
 }
 
 /// What queries see until the device has written a context back.

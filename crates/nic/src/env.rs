@@ -46,6 +46,21 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Whether [`Counters::note`] takes notice of it.
+    fn counts(event: &Event) -> bool {
+        use Event as E;
+        matches!(
+            event,
+            E::RnrNakReceived { .. }
+                | E::Timeout { .. }
+                | E::Retransmit { .. }
+                | E::NakReceived { .. }
+                | E::RnrNakSent { .. }
+                | E::NakSent { .. }
+                | E::PacketDropped { .. }
+        )
+    }
+
     fn note(&mut self, now: u64, event: &Event) {
         let more = |n: &mut u32| *n = n.wrapping_add(1);
         match *event {
@@ -85,7 +100,8 @@ pub(crate) struct Env<'a, W> {
     pub shared: &'a QpShared,
     pub send_report: &'a Report,
     pub recv_report: &'a Report,
-    pub counters: &'a mut Counters,
+    /// Of a QP that has met nothing worth counting, none.
+    pub counters: &'a mut Option<Box<Counters>>,
     pub now: u64,
     /// The last access to memory that was turned down.
     pub turned_down: Cell<Option<KeyAccess>>,
@@ -166,8 +182,10 @@ impl<W: World> Device for Env<'_, W> {
 
     fn take_receive(&mut self) -> Recv {
         let taken = self.shared.lock_rq().take();
-        if taken.is_some() {
-            self.counters.empty_since = None;
+        if taken.is_some()
+            && let Some(counters) = self.counters
+        {
+            counters.empty_since = None;
         }
         taken.map_or(Recv::Empty, Recv::Wqe)
     }
@@ -196,7 +214,9 @@ impl<W: World> Device for Env<'_, W> {
     }
 
     fn event(&mut self, e: Event) {
-        self.counters.note(self.now, &e);
+        if Counters::counts(&e) {
+            self.counters.get_or_insert_default().note(self.now, &e);
+        }
         self.recorder.event(self.now, &e);
     }
 

@@ -16,7 +16,7 @@ impl Nic {
             state: entry.qp.state(),
             cause: *entry.qp.first_cause()?,
             path: path(entry),
-            access: entry.counters.turned_down,
+            access: entry.counters.as_ref().and_then(|counters| counters.turned_down),
             peer: None,
         })
     }
@@ -26,7 +26,7 @@ impl Nic {
         let failure = self.failure(qpn)?;
         let slot = self.qpns.slot(qpn)?;
         let counters = &mut self.qps.get_mut(slot as usize)?.as_deref_mut()?.counters;
-        (!std::mem::replace(&mut counters.told, true)).then_some(failure)
+        (!std::mem::replace(&mut counters.get_or_insert_default().told, true)).then_some(failure)
     }
 }
 

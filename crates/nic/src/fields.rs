@@ -17,12 +17,14 @@ pub struct FieldInfo {
 impl FieldInfo {
     /// Its bytes in a block, which must be of the field's table.
     #[must_use]
+    #[inline]
     pub fn bytes<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         block.get(self.offset..self.offset + self.width).unwrap_or_default()
     }
 
     /// Its value; of one wider than eight bytes, the first eight.
     #[must_use]
+    #[inline]
     pub fn value(&self, block: &[u8]) -> u64 {
         let mut number = [0; 8];
         for (to, from) in number.iter_mut().zip(self.bytes(block)) {
@@ -31,6 +33,7 @@ impl FieldInfo {
         u64::from_le_bytes(number)
     }
 
+    #[inline]
     pub(crate) fn set(&self, block: &mut [u8], value: u64) {
         let width = self.width.min(8);
         block[self.offset..self.offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
@@ -61,6 +64,7 @@ macro_rules! fields {
                 name: $name, offset: $offset, width: $width, doc: $doc,
             },)*];
 
+            #[inline]
             fn info(self) -> &'static $crate::fields::FieldInfo {
                 &<Self as $crate::fields::Fields>::ALL[self as usize]
             }

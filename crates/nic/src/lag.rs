@@ -32,11 +32,11 @@ impl Nic {
             return;
         }
         let until_ns = now.saturating_add(delay);
-        let attr = match entry.lag {
+        let attr = match &entry.lag {
             Some(lag) if now < lag.until_ns => lag.attr,
             _ => attributes(entry),
         };
-        entry.lag = Some(Lag { until_ns, attr });
+        entry.lag = Some(Box::new(Lag { until_ns, attr }));
         self.deadlines.push(Reverse((until_ns, slot)));
     }
 

@@ -66,7 +66,9 @@ impl Nic {
     #[must_use]
     pub fn untold(&self) -> Vec<u32> {
         let entries = self.qps.iter().flatten();
-        let failed = entries.filter(|entry| entry.qp.first_cause().is_some() && !entry.counters.told);
+        let failed = entries.filter(|entry| {
+            entry.qp.first_cause().is_some() && !entry.counters.as_ref().is_some_and(|c| c.told)
+        });
         failed.map(|entry| entry.shared.qpn).collect()
     }
 }

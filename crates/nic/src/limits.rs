@@ -57,7 +57,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_qp: 65_536,
+            max_qp: 131_072,
             max_qp_wr: 32_768,
             max_sge: glassnic_transport::wqe::MAX_SGE as u32,
             max_inline: 1024,

@@ -93,7 +93,7 @@ impl Nic {
             armed: None,
             created_ns: now,
             lag: None,
-            counters: Counters::default(),
+            counters: None,
         };
         self.qps[slot as usize] = Some(Box::new(entry));
         self.write_context(slot, true);
@@ -204,7 +204,7 @@ impl Nic {
         }
         self.begin_lag(slot, now);
         let active_mtu = self.port.active_mtu;
-        self.with_qp(world, slot, now, |qp, env, sq| {
+        let idle = self.run_qp(world, slot, now, |qp, env, sq| {
             // A datagram's limit is the port's MTU as it is now: a program cannot set it.
             if qp.qp_type() == QpType::Ud && to == QpState::Rtr {
                 let attr = QpAttr { path_mtu: active_mtu, ..*attr };
@@ -215,6 +215,7 @@ impl Nic {
             if qp.state() == QpState::Reset {
                 env.shared.lock_rq().reset();
             }
+            qp.is_idle(sq)
         });
         if to == QpState::Reset {
             self.renew_reports(slot);
@@ -229,8 +230,36 @@ impl Nic {
             let given = entry.qp.attr();
             block.store_pair(Driver::SqPsn, given.sq_psn, given.rq_psn);
         }
-        self.make_ready(slot);
+        if !idle.is_some_and(|(idle, _)| idle) {
+            self.make_ready(slot);
+        }
         Ok(())
+    }
+
+    /// Queries a QP, checks that it is in the state that the caller expects, and modifies it, with nobody in between.
+    ///
+    /// The state is that of the device, also where its context is written back late.
+    ///
+    /// # Errors
+    /// Another state ([`Rule::StateMismatch`]), and as [`Nic::modify_qp`]; then nothing has changed.
+    pub fn safe_modify_qp<W: World>(
+        &mut self,
+        world: &mut W,
+        qpn: u32,
+        expected: QpState,
+        (mask, attr): (AttrMask, &QpAttr),
+        now: u64,
+    ) -> Result<(), Refusal> {
+        self.query_qp(qpn, AttrMask::STATE, now)?;
+        let entry = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot as usize)?.as_deref());
+        let actual = entry.map_or(expected, |entry| entry.qp.state());
+        if actual != expected {
+            let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { actual };
+            let rule = Rule::StateMismatch { given: expected, actual };
+            let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(actual, to);
+            return Err(self.ledger.refuse(now, self.qpns.slot(qpn), refusal));
+        }
+        self.modify_qp(world, qpn, mask, attr, now)
     }
 
     /// What this device refuses although others do not.
@@ -262,7 +291,7 @@ impl Nic {
         let (sq, rq) = (entry.shared.lock_sq().credit(), entry.shared.lock_rq().credit());
         entry.send.source = entry.send.cq.attach_seen(sq, block.clone(), Driver::SqReleased);
         entry.recv.source = entry.recv.cq.attach_seen(rq, block.clone(), Driver::RqReleased);
-        entry.counters = Counters::default();
+        entry.counters = None;
     }
 
     /// A modify of this QP comes while another thread's is on its way. They are executed one after the other, in an order
@@ -284,7 +313,7 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
         };
-        let early = entry.lag.filter(|lag| now < lag.until_ns);
+        let early = entry.lag.as_deref().filter(|lag| now < lag.until_ns);
         if early.is_some() {
             let block = &entry.shared.block;
             let count = block.get(Driver::EarlyQueries) as u32;
@@ -369,6 +398,21 @@ impl Nic {
         now: u64,
         f: impl FnOnce(&mut Qp, &mut Env<'_, W>, &mut glassnic_transport::SendQueue) -> T,
     ) -> Option<T> {
+        let (out, moved) = self.run_qp(world, slot, now, f)?;
+        if moved {
+            self.write_context(slot, true);
+        }
+        Some(out)
+    }
+
+    /// As [`Nic::with_qp`], for callers that write the context themselves; says whether the state has moved.
+    fn run_qp<W: World, T>(
+        &mut self,
+        world: &mut W,
+        slot: u32,
+        now: u64,
+        f: impl FnOnce(&mut Qp, &mut Env<'_, W>, &mut glassnic_transport::SendQueue) -> T,
+    ) -> Option<(T, bool)> {
         let entry = self.qps.get_mut(slot as usize)?.as_deref_mut()?;
         let shared = entry.shared.clone();
         let before = entry.qp.state();
@@ -392,7 +436,7 @@ impl Nic {
             entry.qp.cq_overran(&mut env);
         }
         if let Some(access) = env.turned_down.take() {
-            env.counters.turned_down = Some(access);
+            env.counters.get_or_insert_default().turned_down = Some(access);
             env.recorder.turned_down(now, shared.qpn, &access);
         }
         drop(sq);
@@ -407,10 +451,7 @@ impl Nic {
             entry.armed = Some(at);
             self.deadlines.push(std::cmp::Reverse((at, slot)));
         }
-        if state != before {
-            self.write_context(slot, true);
-        }
-        Some(out)
+        Some((out, state != before))
     }
 }
 
@@ -507,7 +548,8 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Unacknowledged, entry.qp.unacknowledged().value().into());
     image.set(Qpc::RetryLeft, retry.into());
     image.set(Qpc::RnrLeft, rnr.into());
-    let c = &entry.counters;
+    let none = Counters::default();
+    let c = entry.counters.as_deref().unwrap_or(&none);
     image.set(Qpc::RnrReceived, c.rnr_received.into());
     image.set(Qpc::Timeouts, c.timeouts.into());
     image.set(Qpc::Retransmits, c.retransmits.into());

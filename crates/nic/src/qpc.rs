@@ -110,6 +110,7 @@ impl Image {
     }
 
     /// Sets a number.
+    #[inline]
     pub fn set(&mut self, field: Field, value: u64) {
         field.info().set(&mut self.0, value);
     }
@@ -136,7 +137,13 @@ impl Image {
 
     /// The fields that differ in a later image. The sequence number, which always does, is left out.
     pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = &'static FieldInfo> + 'a {
-        let fields = Field::ALL.iter().filter(|f| f.offset != Field::Sequence.info().offset);
+        // Words first: of the many fields most are as they were.
+        let words = self.0.as_chunks::<8>().0.iter().zip(later.0.as_chunks::<8>().0);
+        let differ = words.enumerate().fold(0u32, |bits, (i, (a, b))| bits | u32::from(a != b) << i);
+        let fields = Field::ALL.iter().filter(move |f| {
+            let words = (1u32 << f.width.div_ceil(8)) - 1;
+            differ & words << (f.offset / 8) != 0 && f.offset != Field::Sequence.info().offset
+        });
         fields.filter(|f| f.bytes(&self.0) != f.bytes(&later.0))
     }
 

@@ -7,12 +7,14 @@
 //! Posting and polling take no lock but that of the queue, and then make a step of the engine in the caller's thread.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod context;
 mod cq;
 mod memory;
 mod qp;
 pub mod typed;
 
+pub use batch::{Modify, PendingModify, PendingQp};
 pub use context::{Channel, ChannelError, Context, Device, devices, now_ns, problems, ways};
 pub use cq::Cq;
 pub use glassnic_events as events;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use glassnic_events::{AttrMask, Call, QpState, QpType, Refusal, Rule};
+use glassnic_host::Access;
 use glassnic_host::sys::thread_id;
-use glassnic_nic::{QpShared, Sender};
+use glassnic_nic::{Nic, QpShared, Sender};
 use glassnic_transport::Sge;
 use glassnic_transport::attr::{QpAttr, QpCap};
 
@@ -29,6 +30,19 @@ pub struct QpInit<'a> {
     pub sq_sig_all: bool,
 }
 
+impl QpInit<'_> {
+    pub(crate) fn with_handles(&self, pd: &Pd) -> glassnic_nic::QpInit {
+        glassnic_nic::QpInit {
+            pd: pd.handle,
+            qp_type: self.qp_type,
+            send_cq: self.send_cq.handle(),
+            recv_cq: self.recv_cq.handle(),
+            cap: self.cap,
+            sq_sig_all: self.sq_sig_all,
+        }
+    }
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub struct Qp {
@@ -41,21 +55,18 @@ pub struct Qp {
 
 impl Qp {
     pub(crate) fn create(pd: &Pd, init: &QpInit<'_>) -> Result<Self, Refusal> {
-        let init = glassnic_nic::QpInit {
-            pd: pd.handle,
-            qp_type: init.qp_type,
-            send_cq: init.send_cq.handle(),
-            recv_cq: init.recv_cq.handle(),
-            cap: init.cap,
-            sq_sig_all: init.sq_sig_all,
-        };
-        let shared = pd.context.nic.create_qp(&init)?;
-        Ok(Self {
-            context: pd.context.clone(),
+        let made = pd.context.nic.create_qps(&[init.with_handles(pd)]);
+        let shared = made.and_then(|mut made| made.pop()).unwrap_or_else(|| Err(gone(Call::CreateQp)))?;
+        Ok(Self::of(&pd.context, shared))
+    }
+
+    pub(crate) fn of(context: &Context, shared: Arc<QpShared>) -> Self {
+        Self {
+            context: context.clone(),
             shared,
             destroyed: AtomicBool::new(false),
             modifying: AtomicU32::new(0),
-        })
+        }
     }
 
     /// Its context.
@@ -93,16 +104,34 @@ impl Qp {
     /// # Errors
     /// The first rule that is broken; then nothing has changed.
     pub fn modify(&self, mask: AttrMask, attr: &QpAttr) -> Result<(), Refusal> {
-        let me = thread_id();
-        let other = self.modifying.swap(me, Ordering::AcqRel);
+        self.modifying(|nic, world, now| nic.modify_qp(world, self.qpn(), mask, attr, now))
+    }
+
+    /// Queries it, checks that it is in the state `expected`, and modifies it: one call that no other thread's comes
+    /// between.
+    ///
+    /// # Errors
+    /// Another state ([`Rule::StateMismatch`]), and as [`Qp::modify`]; then nothing has changed.
+    pub fn safe_modify(&self, expected: QpState, mask: AttrMask, attr: &QpAttr) -> Result<(), Refusal> {
+        self.modifying(|nic, world, now| nic.safe_modify_qp(world, self.qpn(), expected, (mask, attr), now))
+    }
+
+    fn modifying(
+        &self,
+        modify: impl FnOnce(&mut Nic, &mut Access<'_>, u64) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let begun = self.begin_modify();
         let done = self.context.nic.command(|nic, world, now| {
-            if other != 0 {
-                nic.note_overlap(self.qpn(), other);
-            }
-            nic.modify_qp(world, self.qpn(), mask, attr, now)
+            begun.note(nic);
+            modify(nic, world, now)
         });
-        let _ = self.modifying.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
         done.unwrap_or_else(|| Err(gone(Call::ModifyQp)))
+    }
+
+    /// A modify of this QP by the calling thread is on its way, until the answer is dropped.
+    pub(crate) fn begin_modify(&self) -> Modifying<'_> {
+        let me = thread_id();
+        Modifying { qp: self, me, other: self.modifying.swap(me, Ordering::AcqRel) }
     }
 
     /// Queries it (`ibv_query_qp(3)`): all attributes, whatever the mask, which is only noted.
@@ -167,6 +196,28 @@ impl Qp {
         done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))?;
         self.destroyed.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// See [`Qp::begin_modify`].
+pub(crate) struct Modifying<'a> {
+    qp: &'a Qp,
+    me: u32,
+    other: u32,
+}
+
+impl Modifying<'_> {
+    /// Lets the device know if it has met another thread's.
+    pub(crate) fn note(&self, nic: &mut Nic) {
+        if self.other != 0 {
+            nic.note_overlap(self.qp.qpn(), self.other);
+        }
+    }
+}
+
+impl Drop for Modifying<'_> {
+    fn drop(&mut self) {
+        let _ = self.qp.modifying.compare_exchange(self.me, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 

@@ -142,6 +142,14 @@ impl Qp {
         self.state() == QpState::Sqd && !self.drained
     }
 
+    /// True if [`Qp::transmit`] has nothing to do: nothing is posted, nobody is owed an answer, and the state asks for
+    /// nothing by itself, as SQD and the states of error do.
+    #[must_use]
+    pub fn is_idle(&self, sq: &SendQueue) -> bool {
+        let quiet = matches!(self.state(), QpState::Reset | QpState::Init | QpState::Rtr | QpState::Rts);
+        quiet && sq.is_idle() && self.resp.answers.is_empty()
+    }
+
     /// When [`Qp::handle_timeout`] must be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
@@ -161,6 +169,7 @@ impl Qp {
         }
         if !self.saw_packet {
             self.saw_packet = true;
+            self.resp.reserve();
             dev.event(Event::FirstPacket {
                 qpn: self.config.qpn.value(),
                 from_qpn: inc.headers.deth.map(|d| d.src_qp.value()),

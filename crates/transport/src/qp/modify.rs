@@ -69,6 +69,9 @@ impl Qp {
         }
         if mask.contains(AttrMask::MAX_DEST_RD_ATOMIC) {
             self.resp.set_depth(self.attr.max_dest_rd_atomic);
+            if self.saw_packet {
+                self.resp.reserve();
+            }
         }
     }
 

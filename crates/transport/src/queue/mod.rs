@@ -1,6 +1,7 @@
 //! Work queues: what an application posts and the device consumes.
 //!
-//! Memory is taken once, when the queue is created; posting does not allocate. A slot is used from the post
+//! Memory is taken once, when the queue is first used: a queue pair that never posts costs none, and posting after the
+//! first does not allocate. A slot is used from the post
 //! until the completion that covers it is *polled*, as on hardware: a program that never polls, or never asks
 //! for a signalled completion, fills its queue here as it would there.
 
@@ -31,6 +32,11 @@ impl Credit {
     }
 }
 
+/// Elements of the ring of a queue of `depth`: a power of two, so that an index that wraps finds its element.
+fn ring_len(depth: u32) -> usize {
+    depth.max(1).next_power_of_two() as usize
+}
+
 /// Why a queue did not take a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
@@ -58,4 +64,40 @@ pub enum PostError {
         /// Asked, in bytes.
         offered: u64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wqe::{SendRequest, Sge};
+
+    #[test]
+    fn a_queue_takes_memory_when_it_is_first_used() {
+        let (mut sq, mut rq) = (SendQueue::new(1000, 4, 64), RecvQueue::new(1000, 4));
+        assert_eq!((sq.bytes(), rq.bytes()), (0, 0));
+        assert_eq!((sq.depth(), sq.used(), rq.depth(), rq.used()), (1000, 0, 1000, 0));
+        assert!(rq.take().is_none());
+        sq.reset();
+        rq.reset();
+        assert_eq!((sq.bytes(), rq.bytes()), (0, 0));
+
+        let sge = [Sge::default(); 4];
+        sq.stage(&SendRequest::default(), sge.iter().copied()).unwrap();
+        rq.post(1, sge.iter().copied()).unwrap();
+        let (first, receives) = (sq.bytes(), rq.bytes());
+        assert!(first >= 1024 * 4 * size_of::<Sge>() && receives >= 1024 * 4 * size_of::<Sge>());
+        sq.stage_inline(&SendRequest::default(), 5, |to| to.fill(9)).unwrap();
+        assert_eq!(sq.bytes(), first + 1024 * 64, "inline data has memory of its own");
+        sq.commit();
+        assert_eq!(sq.inline_data(1), [9; 5]);
+    }
+
+    #[test]
+    fn a_queue_without_slots_is_full_and_takes_none() {
+        let (mut sq, mut rq) = (SendQueue::new(0, 1, 0), RecvQueue::new(0, 1));
+        let none = || std::iter::empty::<Sge>();
+        assert_eq!(sq.stage(&SendRequest::default(), none()), Err(PostError::Full { depth: 0 }));
+        assert_eq!(rq.post(1, none()), Err(PostError::Full { depth: 0 }));
+        assert_eq!((sq.bytes(), rq.bytes()), (0, 0));
+    }
 }

@@ -19,13 +19,11 @@ impl RecvQueue {
     /// A queue of `depth` receives with at most `max_sge` elements each.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32) -> Self {
-        let max_sge = max_sge.min(MAX_SGE as u32);
-        let ring = depth.max(1).next_power_of_two() as usize;
         Self {
-            wr_ids: vec![(0, 0); ring].into(),
-            sges: vec![Sge::default(); ring * max_sge as usize].into(),
+            wr_ids: Box::default(),
+            sges: Box::default(),
             depth,
-            max_sge,
+            max_sge: max_sge.min(MAX_SGE as u32),
             head: 0,
             tail: 0,
             credit: Credit::default(),
@@ -74,6 +72,9 @@ impl RecvQueue {
         if self.used() >= self.depth {
             return Err(PostError::Full { depth: self.depth });
         }
+        if self.wr_ids.is_empty() {
+            self.take_memory();
+        }
         let slot = self.slot(self.tail);
         let at = slot * self.max_sge as usize;
         for (to, sge) in self.sges[at..at + n].iter_mut().zip(sges) {
@@ -103,6 +104,19 @@ impl RecvQueue {
         self.head = 0;
         self.tail = 0;
         self.credit = Credit::default();
+    }
+
+    /// Bytes of memory that its ring takes now.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.wr_ids) + size_of_val(&*self.sges)
+    }
+
+    #[cold]
+    fn take_memory(&mut self) {
+        let ring = super::ring_len(self.depth);
+        self.wr_ids = vec![(0, 0); ring].into();
+        self.sges = vec![Sge::default(); ring * self.max_sge as usize].into();
     }
 
     fn slot(&self, index: u32) -> usize {

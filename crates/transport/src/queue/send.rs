@@ -29,14 +29,12 @@ impl SendQueue {
     /// inline data each.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32, max_inline: u32) -> Self {
-        let max_sge = max_sge.min(MAX_SGE as u32);
-        let ring = depth.max(1).next_power_of_two() as usize;
         Self {
-            slots: vec![SendWqe::default(); ring].into(),
-            sges: vec![Sge::default(); ring * max_sge as usize].into(),
-            inline: vec![0; ring * max_inline as usize].into(),
+            slots: Box::default(),
+            sges: Box::default(),
+            inline: Box::default(),
             depth,
-            max_sge,
+            max_sge: max_sge.min(MAX_SGE as u32),
             max_inline,
             head: 0,
             tail: 0,
@@ -132,6 +130,9 @@ impl SendQueue {
             return Err(PostError::InlineTooLarge { offered: length, max: self.max_inline });
         }
         let slot = self.free_slot()?;
+        if self.inline.is_empty() {
+            self.inline = vec![0; self.slots.len() * self.max_inline as usize].into();
+        }
         let at = slot * self.max_inline as usize;
         fill(&mut self.inline[at..at + length as usize]);
         let mut req = *req;
@@ -185,13 +186,29 @@ impl SendQueue {
         &self.inline[at..at + self.slots[slot].length as usize]
     }
 
+    /// Bytes of memory that its ring takes now.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.slots) + size_of_val(&*self.sges) + size_of_val(&*self.inline)
+    }
+
+    #[cold]
+    fn take_memory(&mut self) {
+        let ring = super::ring_len(self.depth);
+        self.slots = vec![SendWqe::default(); ring].into();
+        self.sges = vec![Sge::default(); ring * self.max_sge as usize].into();
+    }
+
     fn slot(&self, index: u32) -> usize {
         index as usize & (self.slots.len() - 1)
     }
 
-    fn free_slot(&self) -> Result<usize, PostError> {
+    fn free_slot(&mut self) -> Result<usize, PostError> {
         if self.used() >= self.depth {
             return Err(PostError::Full { depth: self.depth });
+        }
+        if self.slots.is_empty() {
+            self.take_memory();
         }
         Ok(self.slot(self.staged))
     }

@@ -78,10 +78,10 @@ impl Qp {
     /// First, Middle and Last have to follow one another.
     fn check_sequence(&self, info: &OpcodeInfo) -> Result<(), Fault> {
         let starts = matches!(info.position, Position::First | Position::Only);
-        let fits = match &self.resp.message {
-            Message::None | Message::Discard => starts,
-            Message::Send { .. } => !starts && info.kind == Kind::Send,
-            Message::Write { .. } => !starts && info.kind == Kind::Write,
+        let fits = match self.resp.message.get() {
+            None | Some(Message::None | Message::Discard) => starts,
+            Some(Message::Send { .. }) => !starts && info.kind == Kind::Send,
+            Some(Message::Write { .. }) => !starts && info.kind == Kind::Write,
         };
         if fits { Ok(()) } else { Err(Fault::Invalid(Check::OpcodeSequence)) }
     }

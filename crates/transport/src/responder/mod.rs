@@ -20,7 +20,7 @@ use crate::wqe::ReceiveWqe;
 #[derive(Debug, Default)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "one per QP; boxing the receive would allocate on the data path"
+    reason = "one per QP in use; boxing the receive would allocate for each message"
 )]
 pub(crate) enum Message {
     /// None: a First or Only packet is expected.
@@ -78,6 +78,28 @@ pub(crate) struct SavedAtomic {
     pub original: u64,
 }
 
+/// A value whose memory is taken when it is first put, and then kept: of many QPs most have none.
+#[derive(Debug, Default)]
+pub(crate) struct OnUse<T>(Option<Box<T>>);
+
+impl<T: Default> OnUse<T> {
+    /// `None` as long as nothing was ever put.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+
+    pub(crate) fn take(&mut self) -> T {
+        self.0.as_deref_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn put(&mut self, value: T) {
+        match &mut self.0 {
+            Some(place) => **place = value,
+            None => self.0 = Some(Box::new(value)),
+        }
+    }
+}
+
 /// State of the responder.
 #[derive(Debug, Default)]
 pub(crate) struct Responder {
@@ -85,9 +107,9 @@ pub(crate) struct Responder {
     pub expected: Psn,
     /// Messages completed, 24 bits.
     pub msn: u32,
-    pub message: Message,
+    pub message: OnUse<Message>,
     /// A receive that was taken and not filled; it is the next to be used.
-    pub spare: Option<ReceiveWqe>,
+    pub spare: OnUse<Option<ReceiveWqe>>,
     /// The present gap, or the present lack of a receive, was reported; what follows is dropped silently.
     pub nak_sent: bool,
     pub answers: VecDeque<Answer>,
@@ -99,9 +121,12 @@ pub(crate) struct Responder {
 impl Responder {
     pub(crate) fn set_depth(&mut self, depth: u8) {
         self.depth = depth;
-        // Memory is taken here, so that packets take none: duplicates of READs may double the queue.
-        self.answers.reserve(usize::from(depth) * 2 + 4);
-        self.atomics.reserve(usize::from(depth) + 1);
+    }
+
+    /// Memory is taken with the first packet, so that later ones take none: duplicates of READs may double the queue.
+    pub(crate) fn reserve(&mut self) {
+        self.answers.reserve(usize::from(self.depth) * 2 + 4);
+        self.atomics.reserve(usize::from(self.depth) + 1);
     }
 
     /// Nothing more is executed. Answers that are due still leave: among them the NAK that says why.
@@ -111,7 +136,7 @@ impl Responder {
 
     /// The receive that an unfinished SEND occupies.
     pub(crate) fn take_current_receive(&mut self) -> Option<ReceiveWqe> {
-        match std::mem::take(&mut self.message) {
+        match self.message.take() {
             Message::Send { receive, .. } => Some(receive),
             _ => None,
         }
@@ -120,7 +145,7 @@ impl Responder {
     /// Forgets an unfinished message; its receive is used by the next one.
     pub(crate) fn drop_partial(&mut self) {
         if let Some(receive) = self.take_current_receive() {
-            self.spare = Some(receive);
+            self.spare.put(Some(receive));
         }
     }
 

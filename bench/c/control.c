@@ -1,0 +1,300 @@
+// control.c: what control verbs cost through the C interface. Prints one "name value" a line, times in nanoseconds a queue
+// pair, which bench/src/control.rs reads. Every figure is the median over rounds that take turns, so that what disturbs one
+// disturbs the others too. Arguments: rounds, and how many idle queue pairs "many" are.
+#include <glassnic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCH 64
+#define FRESH 4096
+#define ROUNDS_MAX 1000
+#define SAMPLES 4000
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static union ibv_gid gid;
+static int gid_index;
+
+static void must(int works, const char *what)
+{
+	if (works)
+		return;
+	perror(what);
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static int rising(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, int n)
+{
+	qsort(values, n, sizeof *values, rising);
+	return values[n / 2];
+}
+
+static struct ibv_qp_init_attr rc(void)
+{
+	return (struct ibv_qp_init_attr){ .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1 } };
+}
+
+static struct ibv_qp *create(void)
+{
+	struct ibv_qp_init_attr init = rc();
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	must(qp != NULL, "ibv_create_qp");
+	return qp;
+}
+
+// The attributes of move 0 (to INIT), 1 (to RTR) or 2 (to RTS); the mask.
+static int move(int step, uint32_t peer, struct ibv_qp_attr *attr)
+{
+	switch (step) {
+	case 0:
+		*attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	case 1:
+		*attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = 7,
+			.max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+			.ah_attr = { .is_global = 1, .port_num = 1,
+				.grh = { .dgid = gid, .sgid_index = gid_index, .hop_limit = 64 } } };
+		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	default:
+		*attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = 7, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+			.max_rd_atomic = 1 };
+		return IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		       IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+}
+
+static void modify(struct ibv_qp *qp, int step)
+{
+	struct ibv_qp_attr attr;
+	int mask = move(step, qp->qp_num, &attr);
+	must(!ibv_modify_qp(qp, &attr, mask), "ibv_modify_qp");
+}
+
+static void query(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	must(!ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_CAP, &init), "ibv_query_qp");
+}
+
+static void destroy(struct ibv_qp *qp)
+{
+	must(!ibv_destroy_qp(qp), "ibv_destroy_qp");
+}
+
+// Entries of the pool that nobody has used yet, whose memory is taken now, and entries that others gave back.
+static void pool(void)
+{
+	static struct ibv_qp *qps[FRESH];
+	double times[2][FRESH];
+	double total[2] = { 0 };
+	for (int reused = 0; reused < 2; reused++) {
+		for (int i = 0; i < FRESH; i++) {
+			double start = now();
+			qps[i] = create();
+			times[reused][i] = now() - start;
+		}
+		for (int i = 0; i < FRESH; i++)
+			destroy(qps[i]);
+		// The slowest hundredth is other programs' doing, not memory's.
+		qsort(times[reused], FRESH, sizeof(double), rising);
+		for (int i = 0; i < FRESH * 99 / 100; i++)
+			total[reused] += times[reused][i];
+	}
+	printf("create_on_demand %f\ncreate_from_pool %f\n", total[0] / (FRESH * 99 / 100), total[1] / (FRESH * 99 / 100));
+}
+
+static double lives(int with_query)
+{
+	double start = now();
+	for (int i = 0; i < BATCH; i++) {
+		struct ibv_qp *qp = create();
+		for (int step = 0; step < 3; step++)
+			modify(qp, step);
+		if (with_query)
+			query(qp);
+		destroy(qp);
+	}
+	return (now() - start) / BATCH;
+}
+
+// Creates and moves to RTS, `size` queue pairs at once; 1: with plain verbs.
+static void batch(int size, double *created, double *modified)
+{
+	static struct ibv_qp *qps[BATCH];
+	static struct ibv_qp_attr attrs[BATCH];
+	static struct glassnic_modify list[BATCH];
+	struct ibv_qp_init_attr inits[BATCH];
+	double start = now();
+	for (int at = 0; at < BATCH; at += size) {
+		if (size == 1) {
+			qps[at] = create();
+			continue;
+		}
+		for (int i = 0; i < size; i++)
+			inits[i] = rc();
+		must(!glassnic_create_qps(pd, inits, size, qps + at, NULL), "glassnic_create_qps");
+	}
+	double middle = now();
+	for (int step = 0; step < 3; step++)
+		for (int at = 0; at < BATCH; at += size) {
+			if (size == 1) {
+				modify(qps[at], step);
+				continue;
+			}
+			for (int i = 0; i < size; i++) {
+				int mask = move(step, qps[at + i]->qp_num, &attrs[i]);
+				list[i] = (struct glassnic_modify){ qps[at + i], &attrs[i], mask, 0 };
+			}
+			must(!glassnic_modify_qps(list, size), "glassnic_modify_qps");
+		}
+	*created = (middle - start) / BATCH;
+	*modified = (now() - middle) / BATCH / 3;
+	for (int i = 0; i < BATCH; i++)
+		destroy(qps[i]);
+}
+
+// Creates and moves to RTS: each waited for, or all under way at once.
+static double pipeline(int deep)
+{
+	static struct ibv_qp *qps[BATCH];
+	static struct glassnic_op *ops[3 * BATCH];
+	struct ibv_qp_init_attr init = rc();
+	struct ibv_qp_attr attr;
+	double start = now();
+	for (int i = 0; i < BATCH; i++) {
+		must((ops[i] = glassnic_create_qp_async(pd, &init)) != NULL, "glassnic_create_qp_async");
+		if (!deep)
+			must(!glassnic_wait_op(ops[i], &qps[i]), "glassnic_wait_op");
+	}
+	for (int i = 0; deep && i < BATCH; i++)
+		must(!glassnic_wait_op(ops[i], &qps[i]), "glassnic_wait_op");
+	for (int at = 0; at < 3 * BATCH; at++) {
+		struct ibv_qp *qp = qps[at / 3];
+		int mask = move(at % 3, qp->qp_num, &attr);
+		must((ops[at] = glassnic_modify_qp_async(qp, &attr, mask)) != NULL, "glassnic_modify_qp_async");
+		if (!deep)
+			must(!glassnic_wait_op(ops[at], NULL), "glassnic_wait_op");
+	}
+	for (int at = 0; deep && at < 3 * BATCH; at++)
+		must(!glassnic_wait_op(ops[at], NULL), "glassnic_wait_op");
+	double took = (now() - start) / BATCH;
+	for (int i = 0; i < BATCH; i++)
+		destroy(qps[i]);
+	return took;
+}
+
+static long rss(void)
+{
+	FILE *file = fopen("/proc/self/smaps_rollup", "r");
+	char line[256];
+	long kib = -1;
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "Rss: %ld", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+// Create, look up and modify while `n` queue pairs are there; `qps[..have]` are already.
+static void crowd(struct ibv_qp **qps, int have, int n)
+{
+	static double times[4][SAMPLES];
+	long before = rss();
+	for (int i = have; i < n; i++) {
+		qps[i] = create();
+		for (int step = 0; step < 3; step++)
+			modify(qps[i], step);
+	}
+	if (before >= 0 && n > 1000)
+		printf("idle_bytes %f\n", (rss() - before) * 1024.0 / (n - have));
+	uint32_t seed = 12345;
+	for (int i = 0; i < SAMPLES; i++) {
+		seed = seed * 1664525 + 1013904223;
+		struct ibv_qp *qp = qps[i % n];
+		struct ibv_qp_attr attr = { .min_rnr_timer = 1 + i % 31 };
+		double a = now();
+		query(qp);
+		double b = now();
+		must(!ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER), "ibv_modify_qp");
+		double c = now();
+		struct ibv_qp *extra = create();
+		double d = now();
+		destroy(extra);
+		times[0][i] = b - a;
+		times[1][i] = c - b;
+		times[2][i] = d - c;
+		// One that nobody has touched for long: what it takes is the machine's memory.
+		double e = now();
+		query(qps[(seed >> 8) % n]);
+		times[3][i] = now() - e;
+	}
+	const char *crowded = n > 1000 ? "many" : "few";
+	printf("%s_lookup %f\n", crowded, median(times[0], SAMPLES));
+	printf("%s_modify %f\n", crowded, median(times[1], SAMPLES));
+	printf("%s_create %f\n", crowded, median(times[2], SAMPLES));
+	printf("%s_random_lookup %f\n", crowded, median(times[3], SAMPLES));
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 100, many = argc > 2 ? atoi(argv[2]) : 100000, n;
+	if (rounds < 1 || rounds > ROUNDS_MAX || many < 2000)
+		return 2;
+	struct ibv_device **devices = ibv_get_device_list(&n);
+	must(devices && n, "no device");
+	double start = now();
+	must((context = ibv_open_device(devices[0])) != NULL, "ibv_open_device");
+	printf("open %f\n", now() - start);
+	while (ibv_query_gid(context, 1, gid_index, &gid) || !(gid.global.subnet_prefix | gid.global.interface_id))
+		must(++gid_index < 64, "no GID");
+	must((pd = ibv_alloc_pd(context)) && (cq = ibv_create_cq(context, 1024, NULL, NULL, 0)), "a PD and a CQ");
+	destroy(create());
+	pool();
+
+	static const int sizes[3] = { 1, 8, BATCH };
+	static double created[3][ROUNDS_MAX], modified[3][ROUNDS_MAX], life[2][ROUNDS_MAX], piped[2][ROUNDS_MAX];
+	for (int round = 0; round < rounds; round++) {
+		for (int i = 0; i < 3; i++)
+			batch(sizes[i], &created[i][round], &modified[i][round]);
+		for (int i = 0; i < 2; i++) {
+			life[i][round] = lives(i);
+			piped[i][round] = pipeline(i);
+		}
+	}
+	for (int i = 0; i < 3; i++) {
+		printf("create_batch_%d %f\n", sizes[i], median(created[i], rounds));
+		printf("modify_batch_%d %f\n", sizes[i], median(modified[i], rounds));
+	}
+	printf("life %f\nlife_with_query %f\n", median(life[0], rounds), median(life[1], rounds));
+	printf("sequence %f\npipeline %f\n", median(piped[0], rounds), median(piped[1], rounds));
+
+	struct ibv_qp **qps = calloc(many, sizeof *qps);
+	must(qps != NULL, "calloc");
+	memset(qps, 1, many * sizeof *qps);
+	crowd(qps, 0, 100);
+	crowd(qps, 100, many);
+	for (int i = 0; i < many; i++)
+		destroy(qps[i]);
+	must(!ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(context), "the end");
+	return 0;
+}
