@@ -217,6 +217,7 @@ local names = {
     [269] = "EXECUTED",
     [270] = "DESTROY_WAITS",
     [271] = "DESTROY_WAITED",
+    [272] = "ACCESS_DENIED",
   },
   Errno = {
     [0] = "none",
@@ -380,6 +381,16 @@ local b = {
     { ProtoField.uint32("glassnic.waiting.events", "events", base.DEC), 16, 4 },
     { ProtoField.uint32("glassnic.waiting.thread", "thread", base.DEC), 20, 4 },
   },
+  access_denied = {
+    { ProtoField.uint32("glassnic.access_denied.key", "key", base.HEX), 12, 4 },
+    { ProtoField.uint64("glassnic.access_denied.addr", "addr", base.HEX), 16, 8 },
+    { ProtoField.uint64("glassnic.access_denied.length", "length", base.DEC), 24, 8 },
+    { ProtoField.uint64("glassnic.access_denied.region_start", "region_start", base.DEC), 32, 8 },
+    { ProtoField.uint64("glassnic.access_denied.region_length", "region_length", base.DEC), 40, 8 },
+    { ProtoField.uint16("glassnic.access_denied.access", "access", base.HEX), 48, 2 },
+    { ProtoField.uint16("glassnic.access_denied.check", "check", base.DEC, names.Check), 50, 2 },
+    { ProtoField.uint8("glassnic.access_denied.region", "region", base.DEC), 52, 1 },
+  },
   async_event = {
     { ProtoField.uint32("glassnic.async_event.event_type", "event_type", base.DEC, names.AsyncEventType), 12, 4 },
     { ProtoField.uint32("glassnic.async_event.handle", "handle", base.HEX), 16, 4 },
@@ -421,6 +432,7 @@ local bodies = {
   [0x010b] = b.timeout, -- RETRANSMIT
   [0x010e] = b.waiting, -- DESTROY_WAITS
   [0x010f] = b.waiting, -- DESTROY_WAITED
+  [0x0110] = b.access_denied, -- ACCESS_DENIED
   [0x0106] = b.async_event, -- ASYNC_EVENT
   [0x0107] = b.traffic, -- FIRST_POST
   [0x0108] = b.traffic, -- FIRST_PACKET_SENT

@@ -269,7 +269,8 @@ fn completion(fault: &Fault) -> Said {
             let mut evidence =
                 vec![format!("容量为 {depth}；其 QP（{}）的队列共可容纳 {worst} 个请求", qps.join("、"))];
             evidence.extend(site(frames));
-            let remedy = format!("创建时设 cqe={}，或者在提交更多请求之前先轮询", worst.max(&(depth + 1)));
+            let remedy =
+                format!("创建时设 cqe={}，或者在提交更多请求之前先轮询", worst.max(&depth.saturating_add(1)));
             Said { what, evidence, remedy }
         }
         Fault::AsleepOverCompletions { cq, waiting, armed_with, armed, thread, asleep_ns } => {

@@ -39,7 +39,7 @@ fn load(nic: &NicReading, cq: u32) -> (Vec<u32>, u32) {
         };
         let send = side(qpc::Field::SendCq, qpc::Field::SqDepth, qpc::Field::SqTail);
         let recv = side(qpc::Field::RecvCq, qpc::Field::RqDepth, qpc::Field::RqTail);
-        if send + recv > 0 {
+        if send > 0 || recv > 0 {
             qps.push(qp.qpn);
             worst = worst.saturating_add(send).saturating_add(recv);
         }

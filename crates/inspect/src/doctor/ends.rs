@@ -168,7 +168,7 @@ impl<'a> End<'a> {
     }
 
     /// The peer where it is on this host, and means this QP.
-    pub(super) fn joined(&self, host: &'a Host) -> Option<End<'a>> {
+    pub(super) fn joined(&self, host: &'a Host) -> Option<Self> {
         match self.peer(host) {
             Peer::Found(end) if end.dest() == self.qp.qpn => Some(end),
             _ => None,

@@ -271,7 +271,7 @@ fn queue(fault: &Fault) -> Said {
                 "{unsignalled} of {depth} slots hold finished requests that wait for a signalled one behind them"
             )],
             format!(
-                "set IBV_SEND_SIGNALED at least on every request number {}, and poll its completion",
+                "set IBV_SEND_SIGNALED on at least one request in {}, and poll its completion",
                 (depth / 2).max(1)
             ),
         ),
@@ -290,8 +290,10 @@ fn completion(fault: &Fault) -> Said {
             let mut evidence =
                 vec![format!("it holds {depth}; the queues of its QPs ({}) hold {worst}", qps.join(", "))];
             evidence.extend(site(frames));
-            let remedy =
-                format!("create it with cqe={}, or poll it before more is posted", worst.max(&(depth + 1)));
+            let remedy = format!(
+                "create it with cqe={}, or poll it before more is posted",
+                worst.max(&depth.saturating_add(1))
+            );
             Said { what, evidence, remedy }
         }
         Fault::AsleepOverCompletions { cq, waiting, armed_with, armed, thread, asleep_ns } => {

@@ -32,7 +32,8 @@ fn of(host: &Host, end: &End<'_>) -> Option<Finding> {
     }
     let peer = end.joined(host);
     let peer_check = peer.and_then(|peer| {
-        peer.first_check().filter(|check| !is_no_cause(*check)).or_else(|| nak_check(peer.nic, peer.qp.qpn))
+        let own = peer.first_check().filter(|_| is_own_word(&peer));
+        own.or_else(|| nak_check(peer.nic, peer.qp.qpn))
     });
     // Told of at the end where the check failed.
     if is_peers_word(cause.check) && peer.is_some_and(|peer| is_own_word(&peer)) {

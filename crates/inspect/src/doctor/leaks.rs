@@ -23,6 +23,11 @@ const NEAR_PERCENT: usize = 80;
 /// Sites of one kind that are named.
 const SITES: usize = 3;
 
+/// An object: where it was made, and its age in nanoseconds.
+type Made<'a> = (&'a Vec<String>, u64);
+/// QPs of one place in one state.
+type SiteAndState<'a> = (&'a Vec<String>, u32);
+
 /// Everything about objects that are left over.
 pub(super) fn rules(host: &Host) -> Vec<Finding> {
     let of_nic = |nic: &NicReading| {
@@ -39,7 +44,7 @@ pub(super) fn rules(host: &Host) -> Vec<Finding> {
 }
 
 /// A kind's objects, by the place that they were made at: how many, and how old the oldest.
-fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = (&'a Vec<String>, u64)>) -> Vec<(Group, u64)> {
+fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = Made<'a>>) -> Vec<(Group, u64)> {
     let mut counts: BTreeMap<&Vec<String>, (usize, u64)> = BTreeMap::new();
     for (site, age_ns) in sites {
         let (count, oldest) = counts.entry(site).or_default();
@@ -54,8 +59,8 @@ fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = (&'a Vec<String>,
 }
 
 /// Every object of a NIC: its kind, its place, its age.
-fn all(nic: &NicModel) -> [(&'static str, Vec<(&Vec<String>, u64)>); 7] {
-    fn of(object: &ObjectModel) -> (&Vec<String>, u64) {
+fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 7] {
+    fn of(object: &ObjectModel) -> Made<'_> {
         (&object.site, object.age_ns)
     }
     [
@@ -84,9 +89,9 @@ fn near_limits(nic: &NicReading) -> Vec<Finding> {
         "AH" => limits.max_ah,
         _ => 0,
     };
-    let finding = |(kind, objects): (&'static str, Vec<(&Vec<String>, u64)>)| {
+    let finding = |(kind, objects): (&'static str, Vec<Made<'_>>)| {
         let (held, limit) = (objects.len(), limit(kind));
-        if limit == 0 || held * 100 < limit * NEAR_PERCENT {
+        if limit == 0 || held.saturating_mul(100) < limit.saturating_mul(NEAR_PERCENT) {
             return None;
         }
         let sites = by_site(kind, objects.into_iter()).into_iter().map(|(group, _)| group).take(SITES);
@@ -129,14 +134,14 @@ fn piles(nic: &NicReading) -> Vec<Finding> {
         .collect();
     let idle = model.pds.iter().filter(|pd| !owners.contains(&pd.object.handle));
     add(MANY, Pile::Unused, by_site("PD", idle.map(|pd| (&pd.object.site, pd.object.age_ns))));
-    let mut regions: BTreeMap<(u64, u64), Vec<(&Vec<String>, u64)>> = BTreeMap::new();
+    let mut regions: BTreeMap<(u64, u64), Vec<Made<'_>>> = BTreeMap::new();
     for mr in &model.mrs {
         regions.entry((mr.addr, mr.length)).or_default().push((&mr.object.site, mr.object.age_ns));
     }
     for ((addr, length), objects) in regions {
         add(MANY, Pile::SameMemory { addr, length }, by_site("MR", objects.into_iter()));
     }
-    let mut handles: BTreeMap<&String, Vec<(&Vec<String>, u64)>> = BTreeMap::new();
+    let mut handles: BTreeMap<&String, Vec<Made<'_>>> = BTreeMap::new();
     for ah in &model.ahs {
         handles.entry(&ah.dgid).or_default().push((&ah.object.site, ah.object.age_ns));
     }
@@ -149,7 +154,7 @@ fn piles(nic: &NicReading) -> Vec<Finding> {
 
 /// QPs that were set up and never used, where they are several.
 fn idle(nic: &NicReading) -> Vec<Finding> {
-    let mut groups: BTreeMap<(&Vec<String>, u32), (Vec<u32>, u64)> = BTreeMap::new();
+    let mut groups: BTreeMap<SiteAndState<'_>, (Vec<u32>, u64)> = BTreeMap::new();
     for qp in &nic.model.qps {
         let end = End { nic, qp };
         let counters = [qpc::Field::SqTail, qpc::Field::Msn, qpc::Field::Dropped];
@@ -162,7 +167,7 @@ fn idle(nic: &NicReading) -> Vec<Finding> {
             *oldest = qp.age_ns.max(*oldest);
         }
     }
-    let finding = |((site, state), (qpns, age_ns)): ((&Vec<String>, u32), (Vec<u32>, u64))| {
+    let finding = |((site, state), (qpns, age_ns)): (SiteAndState<'_>, (Vec<u32>, u64))| {
         let state = QpState::try_from(state).ok()?;
         if qpns.len() < MANY {
             return None;

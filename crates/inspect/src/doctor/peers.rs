@@ -7,7 +7,6 @@ use glassnic_wire::command::{CommandOpcode, body};
 use super::ends::{End, Peer, ends};
 use super::finding::{Certainty, Fault, Finding, Process, Severity};
 use crate::read::{Host, NicReading};
-use crate::words::body_of;
 
 /// A handshake is over by then; what differs is not just on its way.
 const SETTLED_NS: u64 = 1_000_000_000;

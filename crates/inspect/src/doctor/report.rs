@@ -135,6 +135,7 @@ pub(super) fn failure(lang: Lang, finding: &Finding) -> Option<Explanation> {
         cause: *cause,
         path: *path,
         access: *access,
+        peer: None,
     };
     // A destroyed QP has no state; where it is now is told beside it.
     Some(explain_failure_in(lang, &failure))
