@@ -175,7 +175,7 @@ pub(crate) fn qp(task: &QpTask) -> Result<(), String> {
                 has(&nic.model, qpn) || nic.records.iter().any(|record| record.qpn() == qpn)
             };
             let nic = the_one(host, view, qpn, knows)?;
-            let entries = timeline::of_qp(host, nic.model.pid, qpn);
+            let entries = timeline::of_qp(crate::lang(), host, nic.model.pid, qpn);
             Ok(Shown { json: to_json(&entries)?, text: qp_text::log(&entries) })
         }),
     }
@@ -258,7 +258,7 @@ fn of_each<'a, T: Serialize + 'a>(
 fn show(view: View, make: impl Fn(&Host) -> Result<Shown, String>) -> Result<(), String> {
     let mut out = io::stdout();
     loop {
-        let Shown { json, text } = make(&Host::read()?)?;
+        let Shown { json, text } = make(&Host::read(crate::lang())?)?;
         let text = match (view.json, view.watch) {
             (true, true) => format!("{json}\n"),
             (true, false) => format!("{json:#}\n"),

@@ -5,11 +5,13 @@ mod catalogue;
 mod decode;
 mod demo;
 mod devices;
+mod follow;
 mod libdir;
 mod look;
 mod man;
 mod profiles;
 mod run;
+mod trace;
 
 use std::env;
 use std::ffi::OsString;
@@ -151,6 +153,15 @@ enum Task {
         #[command(subcommand)]
         task: look::ListTask,
     },
+    /// Tell each control verb as it happens: record, doorbell, device, what changed in the context
+    ///
+    /// From outside, out of the flight recorders: of a program that is run for it, whose exit status it ends with; of a
+    /// process; or of all processes that run, until interrupted. Records that were overwritten before they could be read
+    /// are counted.
+    Trace {
+        #[command(flatten)]
+        options: trace::Options,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the catalogue of explanations into a folder, a page a language
@@ -192,6 +203,10 @@ fn main() -> ExitCode {
         Task::Pd { task } => look::list(look::Kind::Pd, &task),
         Task::Srq { task } => look::list(look::Kind::Srq, &task),
         Task::Ah { task } => look::list(look::Kind::Ah, &task),
+        Task::Trace { options } => match trace::trace(&options) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Catalogue { folder } => catalogue::write(&folder),
         Task::Man { folder } => man::write(&folder),

@@ -12,6 +12,7 @@ pub mod qp_text;
 mod read;
 pub mod text;
 pub mod timeline;
+pub mod trace;
 mod words;
 
 pub use decode::{FieldModel, decode};

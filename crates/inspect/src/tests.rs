@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use glassnic_explain::Lang;
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::recorder::{Executed, Recorder};
 use glassnic_verbs::events::{Cause, Event, QpState};
@@ -131,7 +132,7 @@ fn host() -> Host {
     let (one, two) = (memory(0x7fff_fff0, 0x1234, 0x2234), memory(0x7fff_fff1, 0x2234, 0x1234));
     record_life(&one, 0x1234, 0x2234, NOW - 1_000_000);
     record_life(&two, 0x2234, 0x1234, NOW - 995_000);
-    let read = |memory, name| NicReading::of(&NicView::in_memory(memory), name, NOW);
+    let read = |memory, name| NicReading::of(Lang::En, &NicView::in_memory(memory), name, NOW);
     Host::of(vec![read(two, "nic-two"), read(one, "nic-one")], NOW)
 }
 
@@ -174,12 +175,12 @@ fn a_qp_in_bytes() {
 #[test]
 fn both_ends_in_one_timeline() {
     let host = host();
-    let entries = timeline::of_qp(&host, 0x7fff_fff0, 0x1234);
+    let entries = timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x1234);
     insta::assert_snapshot!(qp_text::log(&entries));
     assert_eq!(entries.len(), 6);
     assert_eq!((entries[0].thread, entries[0].took_ns), (Some(4243), Some(1500)));
     assert!(entries.is_sorted_by_key(|entry| entry.at_ns));
-    assert_eq!(timeline::of_qp(&host, 0x7fff_fff0, 0x9999), []);
+    assert_eq!(timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x9999), []);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Lists as text: a line for each object, columns as wide as they need to be.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::decode::span;
 use crate::model::{NicModel, NicState, ObjectModel, QpModel};
 
@@ -193,6 +195,11 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+/// A cell filled up with spaces: a Chinese character takes two columns.
+pub(crate) fn pad(cell: &str, width: usize) -> String {
+    format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
+}
+
 /// Rows with a head, in columns; `none` where there is only the head.
 pub(crate) fn table(rows: &[Vec<String>], none: &str) -> String {
     if rows.len() < 2 {
@@ -201,13 +208,12 @@ pub(crate) fn table(rows: &[Vec<String>], none: &str) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells.map(|cell| cell.width()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut out = String::new();
     for row in rows {
-        let cells: Vec<_> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}", width = *width)).collect();
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| pad(cell, *width)).collect();
         out.push_str(cells.join("  ").trim_end());
         out.push('\n');
     }

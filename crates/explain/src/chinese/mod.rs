@@ -6,6 +6,7 @@ use std::fmt::Display;
 use glassnic_events::Queue;
 
 pub(crate) mod check;
+pub(crate) mod name;
 pub(crate) mod rule;
 
 /// `a、b 或 c`; `无` for an empty list.
