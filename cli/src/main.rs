@@ -5,6 +5,7 @@ mod catalogue;
 mod decode;
 mod demo;
 mod devices;
+mod draw;
 mod follow;
 mod libdir;
 mod look;
@@ -162,6 +163,15 @@ enum Task {
         #[command(flatten)]
         options: trace::Options,
     },
+    /// Draw the life of a program's queue pairs, as SVG
+    ///
+    /// Their states and traffic over time, and the four operations as operations on a list, beside what driver and device
+    /// did: of a program that is run for it, of a process as far back as its recorder goes, or of all that there is. QPs
+    /// that did the same are drawn as one. With --dot the state machine itself, for Graphviz.
+    Draw {
+        #[command(flatten)]
+        options: draw::Options,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the catalogue of explanations into a folder, a page a language
@@ -204,6 +214,10 @@ fn main() -> ExitCode {
         Task::Srq { task } => look::list(look::Kind::Srq, &task),
         Task::Ah { task } => look::list(look::Kind::Ah, &task),
         Task::Trace { options } => match trace::trace(&options) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
+        Task::Draw { options } => match draw::draw(&options) {
             Ok(status) => return ExitCode::from(status),
             Err(why) => Err(why),
         },

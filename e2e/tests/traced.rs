@@ -138,3 +138,67 @@ fn the_programs_end_is_ours() {
     assert_eq!(code, Some(2), "{run}");
     assert!(run.stderr.contains("process 1 has no NIC"), "{run}");
 }
+
+/// The words of a picture, which must be well-formed.
+fn words_of(file: &std::path::Path) -> Vec<String> {
+    let svg = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let document = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+    assert_eq!(document.root_element().tag_name().name(), "svg");
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    texts.filter_map(|node| node.text().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_program_is_drawn_with_each_of_its_queue_pairs() {
+    let _slot = slot::take();
+    let file = product::scratch().join("life.svg");
+    let name = file.display().to_string();
+    let script = pair("ibv_rc_pingpong -p 18824 -g 0 -n 50", "127.0.0.1");
+    let run = glassnic(&["draw", "-o", &name, "--", "sh", "-c", &script]);
+    assert!(run.succeeded(), "{run}");
+    // The programs say their own numbers.
+    let numbers = run.stdout.lines().filter_map(|line| {
+        let (_, rest) = line.trim().strip_prefix("local address:")?.split_once("QPN 0x")?;
+        u32::from_str_radix(rest.split(',').next()?, 16).ok()
+    });
+    let numbers: Vec<u32> = numbers.collect();
+    let words = words_of(&file);
+    assert_eq!(numbers.len(), 2, "{run}");
+    for qpn in numbers {
+        assert!(words.contains(&format!("QP {qpn:#x}")), "{qpn:#x}: {words:?}");
+    }
+    assert!(words[0].starts_with("Life of the queue pairs of ibv_rc_pingpong on glass0"), "{words:?}");
+    for said in ["insert", "change", "remove", "RESET → INIT", "INIT → RTR", "RTR → RTS", "unlinked"] {
+        assert!(words.iter().any(|word| word == said), "no {said}: {words:?}");
+    }
+    let failed = glassnic(&["draw", "-o", &name, "--", "sh", "-c", "exit 3"]);
+    assert_eq!(failed.code(), Some(3), "{failed}");
+    assert!(words_of(&file).iter().any(|word| word.starts_with("No queue pair")));
+}
+
+#[test]
+fn a_refusal_is_drawn_with_its_rule() {
+    let _slot = slot::take();
+    let file = product::scratch().join("refused.svg");
+    let script = pair("ibv_rc_pingpong -p 18825", "127.0.0.1");
+    let run = glassnic(&["draw", "-o", &file.display().to_string(), "--", "sh", "-c", &script]);
+    let words = words_of(&file);
+    assert!(
+        words.iter().any(|word| word == "1 EINVAL") && words.iter().any(|word| word == "refused"),
+        "{run}{words:?}"
+    );
+    assert!(words.iter().any(|word| word.contains("set ah_attr.is_global=1")), "{words:?}");
+}
+
+#[test]
+fn the_state_machine_is_drawn_from_its_table() {
+    let run = glassnic(&["draw", "--dot"]);
+    assert!(run.succeeded() && run.stdout.starts_with("digraph \"RC\" {"), "{run}");
+    for said in ["RESET -> INIT", "INIT -> RTR", "RTR -> RTS", "MAX_DEST_RD_ATOMIC", "[ALT_PATH]"] {
+        assert!(run.stdout.contains(said), "no {said}: {run}");
+    }
+    let file = product::scratch().join("ud.dot");
+    let saved = glassnic(&["draw", "--dot=ud", "-o", &file.display().to_string()]);
+    assert!(saved.succeeded(), "{saved}");
+    assert!(std::fs::read_to_string(file).unwrap().contains("RTS -> SQE"));
+}

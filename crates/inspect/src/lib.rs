@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+pub mod draw;
 mod model;
 pub mod qp_text;
 mod read;
@@ -23,5 +24,7 @@ pub use model::{
 pub use read::{Host, NicReading};
 pub use words::{Repeats, Told, tell};
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
