@@ -20,6 +20,17 @@
 
 #![forbid(unsafe_code)]
 
+/// A sentence of each language over the same values: `both!(lang, "English", "中文", values…)`, as `format!` has them.
+#[macro_export]
+macro_rules! both {
+    ($lang:expr, $english:literal, $chinese:literal $(, $value:expr)* $(,)?) => {
+        match $lang {
+            $crate::Lang::Zh => format!($chinese $(, $value)*),
+            _ => format!($english $(, $value)*),
+        }
+    };
+}
+
 mod catalogue;
 mod chinese;
 mod english;

@@ -6,6 +6,7 @@ use glassnic_verbs::fields::FieldInfo;
 use glassnic_verbs::timing::rnr_delay_ns;
 use serde::Serialize;
 
+use crate::chinese::doc;
 use crate::words::{access, ack_timeout, milliseconds, mtu, name, rnr_retry, words};
 
 /// A field of a block.
@@ -37,7 +38,7 @@ impl FieldModel {
             bytes: field.bytes(block).to_vec(),
             value: (field.width <= 8).then(|| field.value(block)),
             decoded: decode(lang, field, block, now_ns),
-            doc: field.doc,
+            doc: doc(lang, field.doc),
         };
         fields.iter().map(model).collect()
     }
@@ -88,7 +89,7 @@ pub(crate) fn bracketed(lang: Lang, value: &str, meaning: &str) -> String {
 
 /// How long ago.
 pub(crate) fn ago(lang: Lang, ns: u64) -> String {
-    format!("{}{}", span(ns), lang.pick(" ago", "前"))
+    format!("{}{}", span(ns), lang.pick(" ago", " 前"))
 }
 
 /// A length of time, as short as a person reads it.

@@ -6,6 +6,7 @@
 //! All of it comes from memory of other processes: a number that is no value is shown as its number.
 #![forbid(unsafe_code)]
 
+mod chinese;
 mod decode;
 pub mod draw;
 mod model;

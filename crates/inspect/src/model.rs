@@ -34,6 +34,16 @@ impl NicState {
             Self::Crashed => "crashed",
         }
     }
+
+    /// The word of a language for it.
+    #[must_use]
+    pub const fn in_words(self, lang: Lang) -> &'static str {
+        match self {
+            Self::Open => lang.pick("open", "已打开"),
+            Self::Closed => lang.pick("closed", "已关闭"),
+            Self::Crashed => lang.pick("crashed", "已崩溃"),
+        }
+    }
 }
 
 /// A NIC, and all objects that it has.

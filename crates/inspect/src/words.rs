@@ -13,16 +13,7 @@ use glassnic_wire::command::{Body, CommandOpcode, CommandRecord, body};
 
 use crate::decode::bracketed;
 
-/// A sentence of each language over the same values.
-macro_rules! both {
-    ($lang:expr, $english:literal, $chinese:literal $(, $value:expr)* $(,)?) => {
-        match $lang {
-            Lang::Zh => format!($chinese $(, $value)*),
-            _ => format!($english $(, $value)*),
-        }
-    };
-}
-pub(crate) use both;
+pub(crate) use glassnic_explain::both;
 
 /// What a record tells.
 #[derive(Debug, PartialEq, Eq)]
