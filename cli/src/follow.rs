@@ -7,14 +7,15 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use glassnic_explain::both;
 use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
 use glassnic_wire::command::CommandRecord;
 
-use crate::{libdir, run};
+use crate::{lang, libdir, run};
 
 /// How often the recorders are read: long before they overwrite what was not.
 const TICK: Duration = Duration::from_millis(5);
@@ -138,7 +139,8 @@ pub(crate) fn program(
     quiet: bool,
     mut look: impl FnMut(&Follower) -> Result<(), String>,
 ) -> Result<u8, String> {
-    let (name, arguments) = words.split_first().ok_or("no program given")?;
+    let (name, arguments) =
+        words.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
     let libraries = libdir::find()?;
     glassnic_verbs::profile::from_env()?;
     let mut follower = Follower::new(Whom::Program { child: 0, started_ns: monotonic_ns() })?;
@@ -149,7 +151,9 @@ pub(crate) fn program(
     command.env("GLASSNIC_KEEP", "1").env(MARK, std::process::id().to_string());
     if quiet {
         let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(Stdio::from(stderr.map_err(|error| format!("standard error: {error}"))?));
+        command.stdout(Stdio::from(
+            stderr.map_err(|error| both!(lang(), "standard error: {error}", "标准错误：{error}"))?,
+        ));
     }
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", name.display()))?;
     if let Whom::Program { child: pid, .. } = &mut follower.whom {
@@ -166,9 +170,13 @@ pub(crate) fn program(
         thread::sleep(TICK);
     };
     follower.remove();
-    // As a shell says it (POSIX.1, 2.8.2).
+    Ok(exit_code(status))
+}
+
+/// The status of a program that has ended, as a shell says it (POSIX.1, 2.8.2).
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let signal = || 128 + status.signal().unwrap_or(0);
-    Ok(status.code().unwrap_or_else(signal) as u8)
+    status.code().unwrap_or_else(signal) as u8
 }
 
 /// Follows a process, or all, until there is nothing more to come.
@@ -198,15 +206,20 @@ pub(crate) fn processes(
 
 /// What to say of a process without a NIC.
 pub(crate) fn no_nic(pid: u32) -> String {
-    let said = crate::lang().pick(
-        "has no NIC of GlassNIC, or is not yours; glassnic ps shows those that have",
-        "没有 GlassNIC 的 NIC，或者不属于您；glassnic ps 列出有 NIC 的进程",
-    );
-    format!("{} {pid} {said}", crate::lang().pick("process", "进程"))
+    both!(
+        lang(),
+        "process {pid} has no NIC of GlassNIC, or is not yours; glassnic ps shows those that have",
+        "进程 {pid} 没有 GlassNIC 的 NIC，或者不属于您；glassnic ps 列出有 NIC 的进程"
+    )
 }
 
-fn ended(child: &mut Child) -> Result<Option<std::process::ExitStatus>, String> {
-    child.try_wait().map_err(|error| format!("cannot wait for the program: {error}"))
+/// The status of a program, once it has ended.
+///
+/// # Errors
+/// One line, when the kernel does not tell.
+pub(crate) fn ended(child: &mut Child) -> Result<Option<ExitStatus>, String> {
+    let said = |error| both!(lang(), "cannot wait for the program: {error}", "不能等待程序：{error}");
+    child.try_wait().map_err(said)
 }
 
 impl Nic {

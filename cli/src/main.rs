@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use glassnic_explain::Lang;
+use glassnic_explain::{Lang, both};
 
 /// A command that was used wrongly or could not do its work ends with this status, as is usual
 /// (grep(1), getopt(1)).
@@ -246,12 +246,16 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return fail("no command given; see glassnic --help", EXIT_USAGE);
+        return fail(
+            lang().pick("no command given; see glassnic --help", "没有给出命令；见 glassnic --help"),
+            EXIT_USAGE,
+        );
     }
     let text = error.render().to_string();
     let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let what = what.join(" ");
-    fail(&format!("{}; see glassnic --help", what.strip_prefix("error: ").unwrap_or(&what)), EXIT_USAGE)
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    fail(&both!(lang(), "{what}; see glassnic --help", "{what}；见 glassnic --help"), EXIT_USAGE)
 }
 
 /// Prints one line and gives the exit status.

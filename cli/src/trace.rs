@@ -103,7 +103,11 @@ impl<'a> Printer<'a> {
             self.closed = error.kind() == ErrorKind::BrokenPipe;
             format!(
                 "{}: {error}",
-                self.options.output.as_deref().unwrap_or(Path::new("standard output")).display()
+                self.options
+                    .output
+                    .as_deref()
+                    .unwrap_or(Path::new(lang().pick("standard output", "标准输出")))
+                    .display()
             )
         })
     }

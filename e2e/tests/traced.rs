@@ -202,3 +202,23 @@ fn the_state_machine_is_drawn_from_its_table() {
     assert!(saved.succeeded(), "{saved}");
     assert!(std::fs::read_to_string(file).unwrap().contains("RTS -> SQE"));
 }
+
+#[test]
+fn the_command_speaks_chinese() {
+    let _slot = slot::take();
+    let command = product::glassnic().display().to_string();
+    let said = |words: &[&str]| {
+        let front = ["env", "GLASSNIC_LANG=zh", command.as_str()];
+        Program::plain(front.iter().chain(words).copied()).run()
+    };
+    let traced = said(&["trace", "--", "ibv_rc_pingpong", "-p", "18826", "-g", "0", "127.0.0.1"]);
+    assert!(
+        traced.stdout.contains("ibv_create_qp  QP 0x") && traced.stdout.contains("载入上下文"),
+        "{traced}"
+    );
+    let devices = said(&["devices"]);
+    assert!(devices.succeeded() && devices.stdout.contains("链路，按目的地"), "{devices}");
+    let unknown = said(&["qp", "show", "1"]);
+    assert!(unknown.stderr.contains("没有 QP 0x1"), "{unknown}");
+    assert!(said(&["profiles"]).stdout.contains("模仿 NVIDIA ConnectX"));
+}

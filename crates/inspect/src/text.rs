@@ -239,7 +239,8 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 /// A cell filled up with spaces: a Chinese character takes two columns.
-pub(crate) fn pad(cell: &str, width: usize) -> String {
+#[must_use]
+pub fn pad(cell: &str, width: usize) -> String {
     format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
 }
 

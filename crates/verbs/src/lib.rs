@@ -19,7 +19,8 @@ pub use glassnic_events as events;
 pub use glassnic_host::inspect;
 pub use glassnic_host::profile;
 pub use glassnic_host::{
-    AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, HEADER_RESERVE, HostDevice, Interface, Ways,
+    AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice,
+    Interface, Ways,
 };
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;
