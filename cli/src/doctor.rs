@@ -62,7 +62,7 @@ pub(crate) fn doctor(how: &How) -> Result<u8, String> {
 }
 
 fn processes(how: &How) -> Result<Vec<Finding>, String> {
-    let host = Host::read()?;
+    let host = Host::read(lang())?;
     if let Some(pid) = how.pid
         && !host.nics.iter().any(|nic| nic.model.pid == pid)
     {
@@ -97,7 +97,7 @@ fn program(how: &How) -> Result<Vec<Finding>, String> {
     loop {
         // In this order: what the program did last is read after its end.
         let ended = patient.has_ended()?;
-        let findings = patient.look(&Host::read()?);
+        let findings = patient.look(&Host::read(lang())?);
         if ended {
             forget(run);
             return Ok(patient.with_errors(findings));
@@ -164,7 +164,7 @@ impl Patient {
             let own = host.nics.iter().filter(|nic| nic.model.run == self.run);
             own.filter(|nic| nic.model.state == NicState::Open).map(|nic| nic.model.pid).collect::<Vec<_>>()
         };
-        let mut pids = open(&Host::read()?);
+        let mut pids = open(&Host::read(lang())?);
         pids.push(self.child.id());
         for (signal, patience) in [(Signal::TERM, GRACE), (Signal::KILL, Duration::MAX)] {
             for pid in pids.iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -194,7 +194,7 @@ fn forget(run: u64) {
     if env::var_os(KEEP).is_some() {
         return;
     }
-    let (Ok(host), Ok(folder)) = (Host::read(), Folder::open()) else { return };
+    let (Ok(host), Ok(folder)) = (Host::read(lang()), Folder::open()) else { return };
     for nic in host.nics.iter().filter(|nic| nic.model.run == run && nic.model.state == NicState::Closed) {
         // It may have been pruned.
         let _ = folder.remove(&nic.model.segment);

@@ -5,6 +5,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use glassnic_explain::both;
+
+use crate::lang;
+
 /// The library that programs ask the loader for (`readelf -d`, `NEEDED`).
 const IBVERBS: &str = "libibverbs.so.1";
 
@@ -22,10 +26,16 @@ pub(crate) fn find() -> Result<PathBuf, String> {
         return if holds_library(&dir) {
             std::path::absolute(&dir).map_err(|error| format!("GLASSNIC_LIBDIR: {error}"))
         } else {
-            Err(format!("GLASSNIC_LIBDIR is {}, which has no {IBVERBS}", dir.display()))
+            Err(both!(
+                lang(),
+                "GLASSNIC_LIBDIR is {}, which has no {IBVERBS}",
+                "GLASSNIC_LIBDIR 为 {}，其中没有 {IBVERBS}",
+                dir.display()
+            ))
         };
     }
-    let executable = std::env::current_exe().map_err(|error| format!("cannot find myself: {error}"))?;
+    let executable = std::env::current_exe()
+        .map_err(|error| both!(lang(), "cannot find myself: {error}", "找不到自身：{error}"))?;
     let bin = executable.parent().ok_or("cannot find my own folder")?;
     let installed = bin.with_file_name("lib").join("glassnic");
     if holds_library(&installed) {
@@ -34,8 +44,10 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     if bin.join("libibverbs.so").exists() {
         return stage(bin);
     }
-    Err(format!(
+    Err(both!(
+        lang(),
         "no {IBVERBS} in {} or {}; install with cargo xtask install, or set GLASSNIC_LIBDIR",
+        "{} 和 {} 中都没有 {IBVERBS}；用 cargo xtask install 安装，或设置 GLASSNIC_LIBDIR",
         installed.display(),
         bin.display()
     ))
@@ -60,8 +72,10 @@ fn stage(built: &Path) -> Result<PathBuf, String> {
             ErrorKind::AlreadyExists => Ok(()),
             _ => Err(error),
         }) {
-            return Err(format!(
+            return Err(both!(
+                lang(),
                 "cannot make links in {}: {error}; run `{} libdir` once as the user who built it",
+                "不能在 {} 中建立链接：{error}；请以构建它的用户运行一次 `{} libdir`",
                 dir.display(),
                 built.join("glassnic").display()
             ));

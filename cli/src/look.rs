@@ -5,9 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use glassnic_explain::both;
 use glassnic_inspect::{Host, NicModel, NicReading, QpModel, qp_text, text, timeline};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::lang;
 
 /// How often `--watch` looks again.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -91,10 +94,13 @@ fn parse_qpn(text: &str) -> Result<u32, String> {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    number
-        .ok()
-        .filter(|qpn| (1..=QPN_MAX).contains(qpn))
-        .ok_or_else(|| format!("a QP number is 1 to {QPN_MAX}, or 0x1 to {QPN_MAX:#x}"))
+    number.ok().filter(|qpn| (1..=QPN_MAX).contains(qpn)).ok_or_else(|| {
+        both!(
+            lang(),
+            "a QP number is 1 to {QPN_MAX}, or 0x1 to {QPN_MAX:#x}",
+            "QP 号为 1 到 {QPN_MAX}，或 0x1 到 {QPN_MAX:#x}"
+        )
+    })
 }
 
 /// What is shown: as JSON and as text.
@@ -121,7 +127,7 @@ pub(crate) fn ps(view: View) -> Result<(), String> {
                 "age_ns": nic.age_ns, "qps": states, "segment": nic.segment,
             })
         };
-        Ok(Shown { json: nics.iter().map(process).collect(), text: text::ps(&nics) })
+        Ok(Shown { json: nics.iter().map(process).collect(), text: text::ps(lang(), &nics) })
     })
 }
 
@@ -134,11 +140,11 @@ pub(crate) fn list(kind: Kind, task: &ListTask) -> Result<(), String> {
     show(view, |host| {
         let nics = nics(host, view);
         Ok(match kind {
-            Kind::Cq => Shown { json: of_each(&nics, |nic| &nic.cqs)?, text: text::cqs(&nics) },
-            Kind::Mr => Shown { json: of_each(&nics, |nic| &nic.mrs)?, text: text::mrs(&nics) },
-            Kind::Pd => Shown { json: of_each(&nics, |nic| &nic.pds)?, text: text::pds(&nics) },
-            Kind::Srq => Shown { json: of_each(&nics, |nic| &nic.srqs)?, text: text::srqs(&nics) },
-            Kind::Ah => Shown { json: of_each(&nics, |nic| &nic.ahs)?, text: text::ahs(&nics) },
+            Kind::Cq => Shown { json: of_each(&nics, |nic| &nic.cqs)?, text: text::cqs(lang(), &nics) },
+            Kind::Mr => Shown { json: of_each(&nics, |nic| &nic.mrs)?, text: text::mrs(lang(), &nics) },
+            Kind::Pd => Shown { json: of_each(&nics, |nic| &nic.pds)?, text: text::pds(lang(), &nics) },
+            Kind::Srq => Shown { json: of_each(&nics, |nic| &nic.srqs)?, text: text::srqs(lang(), &nics) },
+            Kind::Ah => Shown { json: of_each(&nics, |nic| &nic.ahs)?, text: text::ahs(lang(), &nics) },
         })
     })
 }
@@ -157,26 +163,26 @@ pub(crate) fn qp(task: &QpTask) -> Result<(), String> {
                 qp.remove("device");
                 qp.remove("driver");
             }
-            Ok(Shown { json, text: text::qps(&nics) })
+            Ok(Shown { json, text: text::qps(lang(), &nics) })
         }),
         QpTask::Show { qpn, view } => show(view, |host| {
             let (nic, qp) = find(host, view, qpn)?;
-            Ok(Shown { json: with_process(&nic.model, qp)?, text: qp_text::show(&nic.model, qp) })
+            Ok(Shown { json: with_process(&nic.model, qp)?, text: qp_text::show(lang(), &nic.model, qp) })
         }),
         QpTask::Hex { qpn, view } => show(view, |host| {
             let (nic, qp) = find(host, view, qpn)?;
             let json = json!({
                 "pid": nic.model.pid, "qpn": qpn, "bytes": qp.context.bytes().to_vec(), "fields": qp.device,
             });
-            Ok(Shown { json, text: qp_text::hex(qp) })
+            Ok(Shown { json, text: qp_text::hex(lang(), qp) })
         }),
         QpTask::Log { qpn, view } => show(view, |host| {
             let knows = |nic: &NicReading| {
                 has(&nic.model, qpn) || nic.records.iter().any(|record| record.qpn() == qpn)
             };
             let nic = the_one(host, view, qpn, knows)?;
-            let entries = timeline::of_qp(host, nic.model.pid, qpn);
-            Ok(Shown { json: to_json(&entries)?, text: qp_text::log(&entries) })
+            let entries = timeline::of_qp(lang(), host, nic.model.pid, qpn);
+            Ok(Shown { json: to_json(&entries)?, text: qp_text::log(lang(), &entries) })
         }),
     }
 }
@@ -207,7 +213,12 @@ fn the_one(
             let mut pids: Vec<_> = found.iter().map(|nic| nic.model.pid.to_string()).collect();
             pids.dedup();
             // A process with two NICs has each number once only, but a pid may have come back.
-            Err(format!("QP {qpn:#x} is in the NICs of processes {}; choose one with --pid", pids.join(", ")))
+            let pids = pids.join(", ");
+            Err(both!(
+                lang(),
+                "QP {qpn:#x} is in the NICs of processes {pids}; choose one with --pid",
+                "进程 {pids} 的 NIC 中都有 QP {qpn:#x}；用 --pid 选择一个"
+            ))
         }
     }
 }
@@ -215,14 +226,23 @@ fn the_one(
 fn unknown(host: &Host, view: View, qpn: u32) -> String {
     let others = host.nics.iter().filter(|nic| view.pid.is_some() && has(&nic.model, qpn));
     let others: Vec<_> = others.map(|nic| nic.model.pid.to_string()).collect();
+    let others_are = others.join(", ");
     match (view.pid, others.is_empty()) {
-        (Some(pid), false) => {
-            format!("no QP {qpn:#x} in process {pid}, but in {}; choose that with --pid", others.join(", "))
-        }
-        (Some(pid), true) => format!("no QP {qpn:#x} in process {pid}; glassnic qp ls shows those there are"),
-        (None, _) => {
-            format!("no QP {qpn:#x} in any process of this user; glassnic qp ls shows those there are")
-        }
+        (Some(pid), false) => both!(
+            lang(),
+            "no QP {qpn:#x} in process {pid}, but in {others_are}; choose that with --pid",
+            "进程 {pid} 中没有 QP {qpn:#x}，它在 {others_are} 中；用 --pid 选择"
+        ),
+        (Some(pid), true) => both!(
+            lang(),
+            "no QP {qpn:#x} in process {pid}; glassnic qp ls shows those there are",
+            "进程 {pid} 中没有 QP {qpn:#x}；glassnic qp ls 列出现有的 QP"
+        ),
+        (None, _) => both!(
+            lang(),
+            "no QP {qpn:#x} in any process of this user; glassnic qp ls shows those there are",
+            "当前用户的进程中都没有 QP {qpn:#x}；glassnic qp ls 列出现有的 QP"
+        ),
     }
 }
 
@@ -258,7 +278,7 @@ fn of_each<'a, T: Serialize + 'a>(
 fn show(view: View, make: impl Fn(&Host) -> Result<Shown, String>) -> Result<(), String> {
     let mut out = io::stdout();
     loop {
-        let Shown { json, text } = make(&Host::read()?)?;
+        let Shown { json, text } = make(&Host::read(lang())?)?;
         let text = match (view.json, view.watch) {
             (true, true) => format!("{json}\n"),
             (true, false) => format!("{json:#}\n"),
@@ -270,7 +290,7 @@ fn show(view: View, make: impl Fn(&Host) -> Result<Shown, String>) -> Result<(),
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) if view.watch => thread::sleep(INTERVAL),
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                return Err(format!("standard output: {error}"));
+                return Err(both!(lang(), "standard output: {error}", "标准输出：{error}"));
             }
             // Shown, or nobody wants to see more.
             _ => return Ok(()),

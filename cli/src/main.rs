@@ -6,11 +6,14 @@ mod decode;
 mod demo;
 mod devices;
 mod doctor;
+mod draw;
+mod follow;
 mod libdir;
 mod look;
 mod man;
 mod profiles;
 mod run;
+mod trace;
 
 use std::env;
 use std::ffi::OsString;
@@ -19,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use glassnic_explain::Lang;
+use glassnic_explain::{Lang, both};
 
 /// A command that was used wrongly or could not do its work ends with this status, as is usual
 /// (grep(1), getopt(1)).
@@ -161,6 +164,24 @@ enum Task {
         #[command(subcommand)]
         task: look::ListTask,
     },
+    /// Tell each control verb as it happens: record, doorbell, device, what changed in the context
+    ///
+    /// From outside, out of the flight recorders: of a program that is run for it, whose exit status it ends with; of a
+    /// process; or of all processes that run, until interrupted. Records that were overwritten before they could be read
+    /// are counted.
+    Trace {
+        #[command(flatten)]
+        options: trace::Options,
+    },
+    /// Draw the life of a program's queue pairs, as SVG
+    ///
+    /// Their states and traffic over time, and the four operations as operations on a list, beside what driver and device
+    /// did: of a program that is run for it, of a process as far back as its recorder goes, or of all that there is. QPs
+    /// that did the same are drawn as one. With --dot the state machine itself, for Graphviz.
+    Draw {
+        #[command(flatten)]
+        options: draw::Options,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the catalogue of explanations into a folder, a page a language
@@ -206,6 +227,14 @@ fn main() -> ExitCode {
         Task::Pd { task } => look::list(look::Kind::Pd, &task),
         Task::Srq { task } => look::list(look::Kind::Srq, &task),
         Task::Ah { task } => look::list(look::Kind::Ah, &task),
+        Task::Trace { options } => match trace::trace(&options) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
+        Task::Draw { options } => match draw::draw(&options) {
+            Ok(status) => return ExitCode::from(status),
+            Err(why) => Err(why),
+        },
         Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
         Task::Catalogue { folder } => catalogue::write(&folder),
         Task::Man { folder } => man::write(&folder),
@@ -231,12 +260,16 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return fail("no command given; see glassnic --help", EXIT_USAGE);
+        return fail(
+            lang().pick("no command given; see glassnic --help", "没有给出命令；见 glassnic --help"),
+            EXIT_USAGE,
+        );
     }
     let text = error.render().to_string();
     let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let what = what.join(" ");
-    fail(&format!("{}; see glassnic --help", what.strip_prefix("error: ").unwrap_or(&what)), EXIT_USAGE)
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    fail(&both!(lang(), "{what}; see glassnic --help", "{what}；见 glassnic --help"), EXIT_USAGE)
 }
 
 /// Prints one line and gives the exit status.

@@ -7,7 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::{EXIT_USAGE, fail, libdir};
+use glassnic_explain::both;
+
+use crate::{EXIT_USAGE, fail, lang, libdir};
 
 /// As a shell says it (POSIX.1, 2.8.2).
 const EXIT_NOT_FOUND: u8 = 127;
@@ -16,7 +18,9 @@ const EXIT_NOT_EXECUTABLE: u8 = 126;
 /// Replaces this process by the program, so that signals and the exit status need no passing on.
 pub(crate) fn run(words: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = words.split_first() else {
-        return fail("run needs a program; see glassnic run --help", EXIT_USAGE);
+        let why = lang()
+            .pick("run needs a program; see glassnic run --help", "run 需要一个程序；见 glassnic run --help");
+        return fail(why, EXIT_USAGE);
     };
     let libraries = match libdir::find() {
         Ok(dir) => dir,
@@ -31,10 +35,13 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     let error = command.exec();
     let name = program.display();
     match error.kind() {
-        ErrorKind::NotFound if is_script(program) => {
-            fail(&format!("{name}: its interpreter is missing"), EXIT_NOT_EXECUTABLE)
+        ErrorKind::NotFound if is_script(program) => fail(
+            &both!(lang(), "{name}: its interpreter is missing", "{name}：缺少它的解释器"),
+            EXIT_NOT_EXECUTABLE,
+        ),
+        ErrorKind::NotFound => {
+            fail(&both!(lang(), "{name}: no such program", "{name}：没有这个程序"), EXIT_NOT_FOUND)
         }
-        ErrorKind::NotFound => fail(&format!("{name}: no such program"), EXIT_NOT_FOUND),
         _ => fail(&format!("{name}: {error}"), EXIT_NOT_EXECUTABLE),
     }
 }

@@ -3,12 +3,15 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use glassnic_capture::{INTERFACE_OF_PACKETS, INTERFACE_OF_RECORDS, Reader, Writer};
+use glassnic_explain::both;
 use glassnic_verbs::inspect::{CAPTURE_MAX, monotonic_ns};
 use glassnic_wire::Decoded;
 use glassnic_wire::command::{CommandOpcode, CommandRecord};
 use glassnic_wire::dissect::{Content, Link, dissect};
 
 use glassnic_inspect::tell;
+
+use crate::lang;
 
 /// A capture file, and what is in it.
 pub(super) struct Merged {
@@ -31,7 +34,11 @@ pub(super) fn merge(files: &[(u32, Vec<u8>)], records: &[CommandRecord]) -> Merg
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
     for (pid, file) in files {
         if file.len() as u64 > CAPTURE_MAX {
-            problems.push(format!("process {pid} wrote 1 GiB of packets; later ones are missing"));
+            problems.push(both!(
+                lang(),
+                "process {pid} wrote 1 GiB of packets; later ones are missing",
+                "进程 {pid} 写了 1 GiB 报文；之后的没有记下"
+            ));
         }
         // Its process may have died while it wrote the last one.
         let packets = Reader::new(file).into_iter().flatten().map_while(Result::ok);
@@ -67,7 +74,7 @@ fn refusal_in(frame: &[u8]) -> Option<String> {
     let Content::Roce(packet) = found.content else { return None };
     let syndrome = packet.headers.aeth?.syndrome;
     matches!(syndrome.decode(), Decoded::Nak(_) | Decoded::Rnr { .. })
-        .then(|| format!("refused by the responder: {syndrome}"))
+        .then(|| both!(lang(), "refused by the responder: {syndrome}", "被响应方拒绝：{syndrome}"))
 }
 
 /// What a record says of something that was refused or failed.
@@ -83,7 +90,7 @@ fn refusal_of(record: &CommandRecord) -> Option<String> {
             | Op::PacketDropped
     );
     told.then(|| {
-        let told = tell(crate::lang(), record);
+        let told = tell(lang(), record);
         format!("{} {}: {}", told.subject, told.what, told.how)
     })
 }

@@ -7,16 +7,17 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use glassnic_explain::both;
 use glassnic_verbs::inspect::{CAPTURE_VARIABLE, Folder, NicView, monotonic_ns};
 use glassnic_wire::command::CommandRecord;
 
-use crate::{libdir, run};
+use crate::follow::{ended, exit_code};
+use crate::{lang, libdir, run};
 
 /// How often the recorders are read: long before they overwrite what was not.
 const TICK: Duration = Duration::from_millis(20);
@@ -48,7 +49,9 @@ struct Session {
 /// # Errors
 /// One line.
 pub(crate) fn program(output: &Path, words: &[OsString]) -> Result<u8, String> {
-    let (name, arguments) = words.split_first().ok_or("capture needs --pid or a program")?;
+    let (name, arguments) = words
+        .split_first()
+        .ok_or_else(|| lang().pick("capture needs --pid or a program", "capture 需要 --pid 或一个程序"))?;
     let libraries = libdir::find()?;
     // Before anything runs: nobody wants to learn afterwards that it cannot be written.
     touch(output)?;
@@ -77,13 +80,7 @@ pub(crate) fn program(output: &Path, words: &[OsString]) -> Result<u8, String> {
     if env::var_os("GLASSNIC_KEEP").is_none() {
         session.nics.iter().for_each(|nic| drop(session.folder.remove(&nic.name)));
     }
-    // As a shell says it (POSIX.1, 2.8.2).
-    let signal = || 128 + status.signal().unwrap_or(0);
-    Ok(status.code().unwrap_or_else(signal) as u8)
-}
-
-fn ended(child: &mut Child) -> Result<Option<std::process::ExitStatus>, String> {
-    child.try_wait().map_err(|error| format!("cannot wait for the program: {error}"))
+    Ok(exit_code(status))
 }
 
 /// Captures processes that run, until they have ended or the time is up.
@@ -98,7 +95,11 @@ pub(crate) fn processes(output: &Path, pids: &[u32], seconds: Option<u64>) -> Re
     session.look();
     for pid in pids {
         if !session.nics.iter().any(|nic| nic.view.pid() == *pid && nic.view.is_open()) {
-            return Err(format!("process {pid} has no open device of GlassNIC, or is not yours"));
+            return Err(both!(
+                lang(),
+                "process {pid} has no open device of GlassNIC, or is not yours",
+                "进程 {pid} 没有打开 GlassNIC 的设备，或者不属于您"
+            ));
         }
     }
     let started = Instant::now();
@@ -186,13 +187,14 @@ impl Session {
         let files: Vec<_> = taps.filter_map(|(pid, path)| Some((pid, fs::read(path).ok()?))).collect();
         let merged = merge::merge(&files, &self.records);
         fs::write(output, &merged.bytes).map_err(|error| format!("{}: {error}", output.display()))?;
-        eprintln!(
-            "glassnic: {}: {} packets and {} records of {} process(es)",
-            output.display(),
-            merged.packets,
-            merged.records,
+        let (file, packets, records) = (output.display(), merged.packets, merged.records);
+        let said = both!(
+            lang(),
+            "{file}: {packets} packets and {records} records of {} process(es)",
+            "{file}：{packets} 个报文和 {records} 条记录，来自 {} 个进程",
             self.pids.len()
         );
+        eprintln!("glassnic: {said}");
         merged.problems.iter().for_each(|problem| eprintln!("glassnic: {problem}"));
         Ok(())
     }

@@ -14,8 +14,11 @@ use std::time::{Duration, Instant};
 
 use glassnic_verbs::inspect::monotonic_ns as now_ns;
 
-use crate::{libdir, run};
+use crate::{lang, libdir, run};
+use glassnic_explain::both;
 use glassnic_inspect::Told;
+use glassnic_inspect::text::pad;
+use summary::side_name;
 use watch::{Seen, Watcher};
 
 /// The stock program, from rdma-core's examples: a server and a client that send messages to and fro.
@@ -38,6 +41,14 @@ Try next:
   glassnic run -- ibv_rc_pingpong                without -g: refused, and why (client: … localhost)
   glassnic run -- YOUR_PROGRAM                   any verbs program, as it is";
 
+const NEXT_IN_CHINESE: &str = "\
+接下来可以试试：
+  glassnic devices                               设备、它的 GID，以及各自的原因
+  glassnic run -- ibv_devinfo -v                 verbs 程序所见的设备
+  glassnic run -- ib_write_bw                    perftest 的服务端；客户端给出它的主机名
+  glassnic run -- ibv_rc_pingpong                不带 -g：被拒绝，并说明原因（客户端：… localhost）
+  glassnic run -- YOUR_PROGRAM                   任何 verbs 程序，原样运行";
+
 /// How long an event is held back, that one of the other side with an earlier time can be told before it.
 const HOLD_NS: u64 = 20_000_000;
 
@@ -48,10 +59,14 @@ const HOLD_NS: u64 = 20_000_000;
 pub(crate) fn demo() -> Result<(), String> {
     let libraries = libdir::find()?;
     let port = free_port()?;
-    println!(
+    let opening = both!(
+        lang(),
         "A server and a client, both {PROGRAM} as your distribution built it, each on a NIC of its own.\n\
-         What their NICs record is read from outside, and told in the order in which it happened:\n"
+         What their NICs record is read from outside, and told in the order in which it happened:\n",
+        "一个服务端和一个客户端，都是发行版自带的 {PROGRAM}，各有自己的 NIC。\n\
+         它们的 NIC 所记录的内容从外部读取，并按发生的顺序讲述：\n"
     );
+    println!("{opening}");
     let (lines, told) = channel();
     let mut stage = Stage { watcher: Watcher::new()?, told, waiting: Vec::new(), began_ns: None };
     let mut server = stage.start("server", &libraries, port, &[], &lines)?;
@@ -78,9 +93,13 @@ pub(crate) fn demo() -> Result<(), String> {
     let succeeded = [finish(&mut client)?, finish(&mut server)?];
     stage.finish();
     if succeeded != [true, true] {
-        return Err(format!("{PROGRAM} failed; its own words stand above"));
+        return Err(both!(
+            lang(),
+            "{PROGRAM} failed; its own words stand above",
+            "{PROGRAM} 失败；它自己的输出见上"
+        ));
     }
-    println!("\n{NEXT}");
+    println!("\n{}", lang().pick(NEXT, NEXT_IN_CHINESE));
     Ok(())
 }
 
@@ -159,7 +178,7 @@ impl Stage {
         self.tell_until(u64::MAX);
         let summary = self.watcher.summary();
         if !summary.is_empty() {
-            println!("\nIn short:");
+            println!("{}", lang().pick("\nIn short:", "\n概括："));
         }
         summary.iter().for_each(|line| println!("  {line}"));
         if std::env::var_os(KEEP).is_none() {
@@ -172,7 +191,8 @@ impl Stage {
 fn event_line(began_ns: u64, seen: &Seen) -> String {
     let Told { subject, what, how } = &seen.told;
     let ms = seen.at_ns.saturating_sub(began_ns) as f64 / 1e6;
-    format!("{ms:9.3} ms  {:6}  {subject:11}  {what:13}  {how}", seen.side)
+    let side = side_name(lang(), seen.side);
+    format!("{ms:9.3} ms  {}  {}  {}  {how}", pad(side, 6), pad(subject, 11), pad(what, 13))
 }
 
 /// Starts one side; what it prints comes line by line through `lines`.
@@ -191,9 +211,13 @@ fn start(
     command.env(KEEP, "1");
     let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            format!("{PROGRAM} is not installed; on Debian: apt-get install ibverbs-utils")
+            both!(
+                lang(),
+                "{PROGRAM} is not installed; on Debian: apt-get install ibverbs-utils",
+                "没有安装 {PROGRAM}；在 Debian 上：apt-get install ibverbs-utils"
+            )
         }
-        _ => format!("cannot run {PROGRAM}: {error}"),
+        _ => both!(lang(), "cannot run {PROGRAM}: {error}", "不能运行 {PROGRAM}：{error}"),
     })?;
     forward(role, child.stdout.take(), lines);
     forward(role, child.stderr.take(), lines);
@@ -206,7 +230,8 @@ fn forward(role: &'static str, stream: Option<impl Read + Send + 'static>, lines
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             // The receiver goes away only when the demonstration is given up.
-            let _ = lines.send((now_ns(), format!("{:14}{role:6}  | {}", "", line.trim())));
+            let _ = lines
+                .send((now_ns(), format!("{:14}{}  | {}", "", pad(side_name(lang(), role), 6), line.trim())));
         }
     });
 }
@@ -214,7 +239,8 @@ fn forward(role: &'static str, stream: Option<impl Read + Send + 'static>, lines
 /// A port that was free a moment ago.
 fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-    port.map(|address| address.port()).map_err(|error| format!("no free TCP port: {error}"))
+    port.map(|address| address.port())
+        .map_err(|error| both!(lang(), "no free TCP port: {error}", "没有空闲的 TCP 端口：{error}"))
 }
 
 /// Looks, and does not connect: that would be taken for the client.
@@ -224,8 +250,10 @@ fn wait_listening(server: &mut Child, port: u16, stage: &mut Stage) -> Result<()
         let ended = server.try_wait().map_err(|error| error.to_string())?.is_some();
         if ended || started.elapsed() > LIMIT {
             kill(server);
-            return Err(format!(
-                "the server, {PROGRAM}, did not come up; try: glassnic run -- {PROGRAM} -g 0"
+            return Err(both!(
+                lang(),
+                "the server, {PROGRAM}, did not come up; try: glassnic run -- {PROGRAM} -g 0",
+                "服务端 {PROGRAM} 没有启动；试试：glassnic run -- {PROGRAM} -g 0"
             ));
         }
         stage.tick();

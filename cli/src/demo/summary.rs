@@ -1,6 +1,7 @@
 //! What became of each queue pair.
 
 use glassnic_events::{Check, QpState};
+use glassnic_explain::{InWords, Lang, both};
 use glassnic_verbs::qpc::{Field, Image};
 use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
 
@@ -90,30 +91,47 @@ impl Lives {
     }
 
     /// A line for each.
-    pub(super) fn lines(&self) -> Vec<String> {
-        self.0.iter().map(line).collect()
+    pub(super) fn lines(&self, lang: Lang) -> Vec<String> {
+        self.0.iter().map(|life| line(lang, life)).collect()
     }
 }
 
-fn line(life: &Life) -> String {
+/// What a side is called.
+pub(super) fn side_name(lang: Lang, side: &str) -> &str {
+    match side {
+        "server" => lang.pick("server", "服务端"),
+        "client" => lang.pick("client", "客户端"),
+        other => other,
+    }
+}
+
+fn line(lang: Lang, life: &Life) -> String {
     let mut states: Vec<_> = life.states.iter().map(|state| state.name()).collect();
     if life.destroyed {
-        states.push("destroyed");
+        states.push(lang.pick("destroyed", "已销毁"));
     }
     let ready = match life.ready_ns {
-        Some(at) => format!("{:.3} ms from creation to RTS", at.saturating_sub(life.created_ns) as f64 / 1e6),
-        None => "never in RTS".to_owned(),
+        Some(at) => {
+            let ms = at.saturating_sub(life.created_ns) as f64 / 1e6;
+            both!(lang, "{ms:.3} ms from creation to RTS", "从创建到 RTS 用时 {ms:.3} ms")
+        }
+        None => lang.pick("never in RTS", "从未到达 RTS").to_owned(),
     };
     let end = life.end.map_or_else(String::new, |end| {
         let error = match Check::try_from(end.first_check) {
-            Ok(Check::None) => "no error".to_owned(),
-            Ok(check) => format!("first error: {check}"),
-            Err(_) => format!("first error: check {}", end.first_check),
+            Ok(Check::None) => lang.pick("no error", "没有错误").to_owned(),
+            Ok(check) => both!(lang, "first error: {}", "首个错误：{}", check.in_words(lang)),
+            Err(_) => both!(lang, "first error: check {}", "首个错误：检查 {}", end.first_check),
         };
         let End { sends_posted, sends_finished, messages, .. } = end;
-        format!("; {sends_finished} of {sends_posted} sends finished, {messages} messages came in, {error}")
+        both!(
+            lang,
+            "; {sends_finished} of {sends_posted} sends finished, {messages} messages came in, {error}",
+            "；{sends_posted} 个发送中完成 {sends_finished} 个，收到 {messages} 条消息，{error}"
+        )
     });
-    format!("{} QP {:#x}: {}, {ready}{end}", life.side, life.qpn, states.join(" → "))
+    let (side, qpn, states) = (side_name(lang, life.side), life.qpn, states.join(" → "));
+    both!(lang, "{side} QP {qpn:#x}: {states}, {ready}{end}", "{side} QP {qpn:#x}：{states}，{ready}{end}")
 }
 
 #[cfg(test)]
@@ -156,7 +174,7 @@ mod tests {
         };
         note(&mut lives, "client", 9_500_000, Op::DestroyQp, &end);
         assert_eq!(
-            lives.lines(),
+            lives.lines(Lang::En),
             [
                 "server QP 0x12: RESET, never in RTS",
                 "client QP 0x12: RESET → INIT → RTR → RTS → ERR → destroyed, 2.500 ms from creation to RTS; 5 of 7 \

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use glassnic_events::Call;
+use glassnic_explain::both;
 use glassnic_inspect::{Repeats, Told, tell};
 use glassnic_verbs::inspect::{Folder, NicView};
 
 use super::summary::Lives;
+use crate::lang;
 
 /// Something that happened at a side.
 #[derive(Debug)]
@@ -64,16 +66,17 @@ impl Watcher {
                 let missed = record.seq().saturating_sub(nic.next);
                 let mut say = |told| seen.push(Seen { at_ns: record.timestamp_ns(), side, told });
                 if missed > 0 {
-                    say(Told::new(
-                        "NIC",
-                        "…",
-                        format!("{missed} records were overwritten before they were read"),
-                    ));
+                    let how = both!(
+                        lang(),
+                        "{missed} records were overwritten before they were read",
+                        "{missed} 条记录在读取之前已被覆盖"
+                    );
+                    say(Told::new("NIC", "…", how));
                 }
                 nic.next = record.seq() + 1;
                 self.lives.note(side, &record);
                 if !nic.repeats.has(&record) {
-                    say(tell(crate::lang(), &record));
+                    say(tell(lang(), &record));
                 }
             }
         }
@@ -93,8 +96,10 @@ impl Watcher {
                 self.foreign.insert(name);
                 continue;
             };
-            let how = format!("{}: {}, process {}", Call::OpenDevice, view.device(), view.pid());
-            seen.push(Seen { at_ns: view.opened_ns(), side, told: Told::new("NIC", "opened", how) });
+            let (call, device, pid) = (Call::OpenDevice, view.device(), view.pid());
+            let how = both!(lang(), "{call}: {device}, process {pid}", "{call}: {device}，进程 {pid}");
+            let told = Told::new("NIC", lang().pick("opened", "已打开"), how);
+            seen.push(Seen { at_ns: view.opened_ns(), side, told });
             self.nics.push(Watched { side, name, view, next: 1, repeats: Repeats::default() });
         }
     }
@@ -106,7 +111,7 @@ impl Watcher {
                 self.lives.note_context(nic.side, &image);
             }
         }
-        self.lives.lines()
+        self.lives.lines(lang())
     }
 
     /// Removes the segments of the sides, which were kept for us.

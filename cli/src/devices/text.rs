@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use glassnic_explain::{Lang, both};
+use unicode_width::UnicodeWidthStr;
+
 use super::{DeviceModel, Links, Model};
 
 /// Width of the column of names.
@@ -9,14 +12,14 @@ const NAME: usize = 13;
 /// Width of the column of values, where reasons follow.
 const VALUE: usize = 10;
 
-pub(super) fn write(model: &Model) -> String {
+pub(super) fn write(lang: Lang, model: &Model) -> String {
     let mut out = String::new();
     for device in &model.devices {
-        write_device(&mut out, device);
+        write_device(lang, &mut out, device);
     }
-    write_links(&mut out, &model.links);
+    write_links(lang, &mut out, &model.links);
     if !model.problems.is_empty() {
-        out.push_str("\nproblems\n");
+        out.push_str(lang.pick("\nproblems\n", "\n问题\n"));
     }
     for problem in &model.problems {
         let _ = writeln!(out, "  {problem}");
@@ -24,10 +27,18 @@ pub(super) fn write(model: &Model) -> String {
     out
 }
 
-fn write_device(out: &mut String, device: &DeviceModel) {
+fn write_device(lang: Lang, out: &mut String, device: &DeviceModel) {
     let DeviceModel { name, interface, interface_reason, node_guid, port, gids, .. } = device;
     // Writing to a string does not fail.
-    let _ = writeln!(out, "{name} on {interface}: {interface_reason}");
+    let _ = writeln!(
+        out,
+        "{}",
+        both!(
+            lang,
+            "{name} on {interface}: {interface_reason}",
+            "{name} 在 {interface} 上：{interface_reason}"
+        )
+    );
     let _ = writeln!(out, "  {:NAME$}{node_guid}", "node_guid");
     let _ = writeln!(out, "  {:NAME$}{}, {}", "port", port.port_num, port.link_layer);
     let mut row = |name, value: &str, reason: &str| {
@@ -37,11 +48,12 @@ fn write_device(out: &mut String, device: &DeviceModel) {
     row("active_mtu", &port.active_mtu.to_string(), &port.active_mtu_reason);
     row("max_mtu", &port.max_mtu.to_string(), port.max_mtu_reason);
     if gids.is_empty() {
-        row(
-            "gids",
-            "none",
-            &format!("{interface} has no address; give it one: ip address add … dev {interface}"),
+        let reason = both!(
+            lang,
+            "{interface} has no address; give it one: ip address add … dev {interface}",
+            "{interface} 没有地址；给它一个：ip address add … dev {interface}"
         );
+        row("gids", lang.pick("none", "无"), &reason);
     }
     let longest = gids.iter().map(|gid| gid.gid.len()).max().unwrap_or(0);
     for gid in gids {
@@ -51,26 +63,36 @@ fn write_device(out: &mut String, device: &DeviceModel) {
     out.push('\n');
 }
 
-fn write_links(out: &mut String, links: &Links) {
+fn write_links(lang: Lang, out: &mut String, links: &Links) {
     match links.forced {
         Some(link) => {
-            let _ = writeln!(out, "links, GLASSNIC_LINK={link}");
+            let _ =
+                writeln!(out, "{}", both!(lang, "links, GLASSNIC_LINK={link}", "链路，GLASSNIC_LINK={link}"));
         }
-        None => out.push_str("links, by destination\n"),
+        None => out.push_str(lang.pick("links, by destination\n", "链路，按目的地\n")),
     }
     let rows = [
-        ("own process", links.own_process),
-        ("this host", links.own_host),
-        ("other hosts", links.other_hosts),
+        (lang.pick("own process", "本进程"), links.own_process),
+        (lang.pick("this host", "本机"), links.own_host),
+        (lang.pick("other hosts", "其他主机"), links.other_hosts),
     ];
+    let column = rows.iter().map(|(destination, _)| destination.width()).max().unwrap_or(0).max(NAME);
     for (destination, link) in rows {
         let words = match link {
-            Some("memory") => "memory    from one queue pair to the other".to_owned(),
-            Some("shm") => "shm       rings in shared memory, long messages by single copy".to_owned(),
-            Some(_) => format!("udp       RoCEv2, port {}", links.udp_port),
-            None => "none      out of reach".to_owned(),
+            Some("memory") => lang
+                .pick("memory    from one queue pair to the other", "memory    从一个 QP 直接到另一个")
+                .to_owned(),
+            Some("shm") => lang
+                .pick(
+                    "shm       rings in shared memory, long messages by single copy",
+                    "shm       共享内存中的环形队列，长消息只复制一次",
+                )
+                .to_owned(),
+            Some(_) => both!(lang, "udp       RoCEv2, port {}", "udp       RoCEv2，端口 {}", links.udp_port),
+            None => lang.pick("none      out of reach", "none      不可达").to_owned(),
         };
-        let _ = writeln!(out, "  {destination:NAME$}{words}");
+        let gap = " ".repeat(column.saturating_sub(destination.width()));
+        let _ = writeln!(out, "  {destination}{gap}{words}");
     }
 }
 
@@ -126,7 +148,7 @@ mod tests {
 
     #[test]
     fn text_has_a_reason_in_each_line() {
-        insta::assert_snapshot!(write(&model()));
+        insta::assert_snapshot!(write(Lang::En, &model()));
     }
 
     #[test]
@@ -141,7 +163,14 @@ mod tests {
             other_hosts: None,
             udp_port: 4791,
         };
-        insta::assert_snapshot!(write(&model));
+        insta::assert_snapshot!(write(Lang::En, &model));
+    }
+
+    #[test]
+    fn what_is_said_in_chinese() {
+        let said = write(Lang::Zh, &model());
+        assert!(said.contains("glass0 在 eth9 上：") && said.contains("\n链路，按目的地\n"), "{said}");
+        assert!(said.contains("  本机         shm       共享内存") && said.contains("\n问题\n"), "{said}");
     }
 
     #[test]

@@ -20,6 +20,17 @@
 
 #![forbid(unsafe_code)]
 
+/// A sentence of each language over the same values: `both!(lang, "English", "中文", values…)`, as `format!` has them.
+#[macro_export]
+macro_rules! both {
+    ($lang:expr, $english:literal, $chinese:literal $(, $value:expr)* $(,)?) => {
+        match $lang {
+            $crate::Lang::Zh => format!($chinese $(, $value)*),
+            _ => format!($english $(, $value)*),
+        }
+    };
+}
+
 pub mod cases;
 mod catalogue;
 mod chinese;
@@ -33,7 +44,10 @@ use core::fmt;
 
 pub use catalogue::catalogue;
 
-use glassnic_events::{AttrMask, Call, Check, Failure, FirstCause, KeyAccess, Leftover, QpState, Refusal};
+use glassnic_events::{
+    AttrMask, Call, Cause, Check, DropReason, Failure, FirstCause, KeyAccess, Leftover, NakCode, QpState,
+    Refusal,
+};
 
 /// A language that explanations are written in. Each has one module of sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,6 +69,15 @@ impl Lang {
         match self {
             Self::En => "en",
             Self::Zh => "zh",
+        }
+    }
+
+    /// The wording of this language.
+    #[must_use]
+    pub const fn pick<'a>(self, english: &'a str, chinese: &'a str) -> &'a str {
+        match self {
+            Self::En => english,
+            Self::Zh => chinese,
         }
     }
 
@@ -102,6 +125,36 @@ impl fmt::Display for Explanation {
         let semicolon = self.lang.semicolon();
         write!(f, "{}{colon}{}{semicolon}{}", self.subject, self.what, self.remedy)?;
         self.after.iter().try_for_each(|after| write!(f, "{semicolon}{after}"))
+    }
+}
+
+/// What happened, as a few words of a language.
+pub trait InWords: Copy {
+    /// The words.
+    fn in_words(self, lang: Lang) -> &'static str;
+}
+
+impl InWords for Check {
+    fn in_words(self, lang: Lang) -> &'static str {
+        lang.pick(self.name(), chinese::check::name(self))
+    }
+}
+
+impl InWords for Cause {
+    fn in_words(self, lang: Lang) -> &'static str {
+        lang.pick(self.name(), chinese::name::cause(self))
+    }
+}
+
+impl InWords for NakCode {
+    fn in_words(self, lang: Lang) -> &'static str {
+        lang.pick(self.name(), chinese::name::nak(self))
+    }
+}
+
+impl InWords for DropReason {
+    fn in_words(self, lang: Lang) -> &'static str {
+        lang.pick(self.name(), chinese::name::drop_reason(self))
     }
 }
 

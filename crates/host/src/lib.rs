@@ -22,7 +22,7 @@ mod tap;
 pub use command_queue::Pending;
 pub use devices::HostDevice;
 pub use event_queue::EventQueue;
-pub use glassnic_link::iface::{Choice, GidEntry, GidKind, HEADER_RESERVE, Interface};
+pub use glassnic_link::iface::{Choice, GidEntry, GidKind, GidPlace, HEADER_RESERVE, Interface};
 pub use links::Force;
 pub use open::{Access, AsyncEvent, CompletionQueue, Created, OpenNic};
 pub use runtime::{Runtime, Ways};

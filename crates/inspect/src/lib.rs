@@ -6,13 +6,16 @@
 //! All of it comes from memory of other processes: a number that is no value is shown as its number.
 #![forbid(unsafe_code)]
 
+mod chinese;
 mod decode;
 pub mod doctor;
+pub mod draw;
 mod model;
 pub mod qp_text;
 mod read;
 pub mod text;
 pub mod timeline;
+pub mod trace;
 mod words;
 
 pub use decode::{FieldModel, decode};
@@ -23,5 +26,7 @@ pub use model::{
 pub use read::{Host, NicReading};
 pub use words::{Repeats, Told, tell};
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! A NIC as plain data.
 
 use glassnic_events::{Check, FirstCause, Gid, QpState, QpType, WcStatus};
+use glassnic_explain::{Lang, explain_first_cause_in};
 use glassnic_verbs::attr::AccessFlags;
 use glassnic_verbs::fields::Fields;
 use glassnic_verbs::inspect::QpView;
@@ -9,7 +10,7 @@ use glassnic_verbs::{driver, qpc};
 use serde::Serialize;
 
 use crate::decode::FieldModel;
-use crate::words::name;
+use crate::words::{both, name, words};
 
 /// What became of the process that opened a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +35,17 @@ impl NicState {
             Self::Closed => "closed",
             Self::Crashed => "crashed",
             Self::Exited => "exited",
+        }
+    }
+
+    /// The word of a language for it.
+    #[must_use]
+    pub const fn in_words(self, lang: Lang) -> &'static str {
+        match self {
+            Self::Open => lang.pick("open", "已打开"),
+            Self::Closed => lang.pick("closed", "已关闭"),
+            Self::Crashed => lang.pick("crashed", "已崩溃"),
+            Self::Exited => lang.pick("exited", "已退出"),
         }
     }
 }
@@ -320,7 +332,7 @@ pub struct AhModel {
 
 impl QpModel {
     /// From the two sides of a QP; `site` is where it was created.
-    pub(crate) fn new(qp: &QpView, site: Vec<String>, now_ns: u64) -> Self {
+    pub(crate) fn new(lang: Lang, qp: &QpView, site: Vec<String>, now_ns: u64) -> Self {
         use qpc::Field as F;
         let QpView { context, driver } = qp;
         let number = |field| context.get(field) as u32;
@@ -338,11 +350,11 @@ impl QpModel {
             peer,
             sq: QueueModel { used: number(F::SqUsed), depth: number(F::SqDepth) },
             rq: QueueModel { used: number(F::RqUsed), depth: number(F::RqDepth) },
-            first_error: ErrorModel::of(context),
+            first_error: ErrorModel::of(lang, context),
             age_ns: now_ns.saturating_sub(context.get(F::CreatedNs)),
             site,
-            device: FieldModel::all(F::ALL, context.bytes(), now_ns),
-            driver: FieldModel::all(driver::Field::ALL, driver.bytes(), now_ns),
+            device: FieldModel::all(lang, F::ALL, context.bytes(), now_ns),
+            driver: FieldModel::all(lang, driver::Field::ALL, driver.bytes(), now_ns),
             context: *context,
             block: *driver,
         }
@@ -350,7 +362,7 @@ impl QpModel {
 }
 
 impl ErrorModel {
-    fn of(context: &qpc::Image) -> Option<Self> {
+    fn of(lang: Lang, context: &qpc::Image) -> Option<Self> {
         use qpc::Field as F;
         let number = |field| context.get(field) as u32;
         let (status, check) = (number(F::FirstStatus), number(F::FirstCheck));
@@ -367,12 +379,14 @@ impl ErrorModel {
                     psn: Some(psn).filter(|psn| *psn != 0),
                     wr_id: Some(wr_id).filter(|id| *id != 0),
                 };
-                let said = glassnic_explain::explain_first_cause(number(F::Qpn), &cause);
+                let said = explain_first_cause_in(lang, number(F::Qpn), &cause);
                 (said.what, said.remedy)
             }
-            None => (format!("status {status}, check {check}"), String::new()),
+            None => {
+                (both!(lang, "status {status}, check {check}", "状态 {status}，检查 {check}"), String::new())
+            }
         };
-        let (status_name, check) = (name::<WcStatus>(status), name::<Check>(check));
+        let (status_name, check) = (name::<WcStatus>(status), words::<Check>(lang, check));
         Some(Self { status, status_name, check, psn, wr_id, what, remedy })
     }
 }

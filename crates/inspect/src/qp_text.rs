@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::decode::{FieldModel, span};
+use glassnic_explain::{Lang, both};
+
+use crate::decode::{FieldModel, ago, span};
 use crate::model::{NicModel, QpModel};
 use crate::text::{process, table};
 use crate::timeline::Entry;
@@ -17,87 +19,111 @@ pub fn headline(qp: &QpModel) -> String {
 
 /// What the device and the driver know of a QP, side by side, and every field of both.
 #[must_use]
-pub fn show(nic: &NicModel, qp: &QpModel) -> String {
+pub fn show(lang: Lang, nic: &NicModel, qp: &QpModel) -> String {
     let mut out = headline(qp);
     let NicModel { command, device, segment, .. } = nic;
-    // Writing to a string does not fail.
-    let _ = write!(
-        out,
-        "\n{} on {device}, process {} {command}, segment {segment}; created {} ago\n",
-        qp.qp_type,
-        process(nic),
-        span(qp.age_ns)
+    let (qp_type, process, age) = (&qp.qp_type, process(lang, nic), ago(lang, qp.age_ns));
+    let whose = both!(
+        lang,
+        "{qp_type} on {device}, process {process} {command}, segment {segment}; created {age}",
+        "{qp_type}，设备 {device}，进程 {process} {command}，段 {segment}；创建于 {age}"
     );
+    out.push('\n');
+    out.push_str(&whose);
+    out.push('\n');
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
     for frame in &qp.site {
-        let _ = writeln!(out, "  at {frame}");
+        line(both!(lang, "  at {frame}", "  位于 {frame}"));
     }
     if let Some(peer) = &qp.peer {
-        let whose =
-            peer.pid.map_or_else(|| "not on this host, or gone".into(), |pid| format!("process {pid}"));
-        let _ = writeln!(out, "peer: QP {:#x} at {}, {whose}", peer.qpn, peer.gid);
+        let whose = match peer.pid {
+            Some(pid) => both!(lang, "process {pid}", "进程 {pid}"),
+            None => lang.pick("not on this host, or gone", "不在本机，或已不存在").into(),
+        };
+        line(both!(lang, "peer: QP {:#x} at {}, {whose}", "对端：QP {:#x}，{}，{whose}", peer.qpn, peer.gid));
     }
     if let Some(error) = &qp.first_error {
-        let _ = writeln!(out, "first error: {}; {}", error.what, error.remedy);
+        line(both!(lang, "first error: {}; {}", "首个错误：{}；{}", error.what, error.remedy));
     }
     out.push('\n');
-    out.push_str(&table(&side_by_side(qp), ""));
-    out.push_str("\ndevice: every field of the QP context\n");
+    out.push_str(&table(&side_by_side(lang, qp), ""));
+    out.push_str(lang.pick("\ndevice: every field of the QP context\n", "\n设备：QP 上下文的每个字段\n"));
     fields(&mut out, &qp.device);
-    out.push_str("\ndriver: every field of its block\n");
+    out.push_str(lang.pick("\ndriver: every field of its block\n", "\n驱动：其数据块的每个字段\n"));
     fields(&mut out, &qp.driver);
     out
 }
 
 /// What both sides have a word on. They may differ: the driver says what calls asked for and polling gave back, the
 /// device what it does.
-fn side_by_side(qp: &QpModel) -> Vec<Vec<String>> {
+fn side_by_side(lang: Lang, qp: &QpModel) -> Vec<Vec<String>> {
     let device = |name| decoded(&qp.device, name);
     let driver = |name| decoded(&qp.driver, name);
     let posted_less_released = |posted, released| {
         let number = |name| value(&qp.driver, name) as u32;
         // Both wrap in 32 bits.
         let used = number(posted).wrapping_sub(number(released));
-        format!("{used} ({} posted, {} given back)", number(posted), number(released))
+        let (posted, released) = (number(posted), number(released));
+        both!(
+            lang,
+            "{used} ({posted} posted, {released} given back)",
+            "{used}（提交 {posted}，归还 {released}）"
+        )
     };
     let row = |what: &str, device: String, driver: String| vec![what.to_owned(), device, driver];
     vec![
-        row("", "DEVICE (QP context)".into(), "DRIVER (its block)".into()),
+        row(
+            "",
+            lang.pick("DEVICE (QP context)", "设备（QP 上下文）").into(),
+            lang.pick("DRIVER (its block)", "驱动（其数据块）").into(),
+        ),
         row("qpn", device("qpn"), driver("qpn")),
         row("state", device("state"), driver("state")),
         row(
-            "created",
+            lang.pick("created", "创建"),
             device("created_ns"),
-            format!("{} by thread {}", driver("created_ns"), driver("created_by")),
+            both!(lang, "{} by thread {}", "{}，线程 {}", driver("created_ns"), driver("created_by")),
         ),
         row(
-            "send queue",
-            format!("{} of {}", device("sq_used"), device("sq_depth")),
+            lang.pick("send queue", "发送队列"),
+            both!(lang, "{} of {}", "{} / {}", device("sq_used"), device("sq_depth")),
             posted_less_released("sq_posted", "sq_released"),
         ),
         row(
-            "receive queue",
-            format!("{} of {}", device("rq_used"), device("rq_depth")),
+            lang.pick("receive queue", "接收队列"),
+            both!(lang, "{} of {}", "{} / {}", device("rq_used"), device("rq_depth")),
             posted_less_released("rq_posted", "rq_released"),
         ),
         row(
-            "first error / refusals",
+            lang.pick("first error / refusals", "首个错误 / 被拒绝"),
             device("first_check"),
             match value(&qp.driver, "refused") {
                 0 => "0".to_owned(),
-                n => format!("{n}, the last {} of {}", driver("refused_ns"), driver("refused_call")),
+                n => both!(
+                    lang,
+                    "{n}, the last {} of {}",
+                    "{n}，最近一次在 {}，{}",
+                    driver("refused_ns"),
+                    driver("refused_call")
+                ),
             },
         ),
         row(
-            "modified",
+            lang.pick("modified", "修改"),
             "-".into(),
-            format!(
+            both!(
+                lang,
                 "{} times, last {} by thread {}",
+                "{} 次，最近一次在 {}，线程 {}",
                 driver("modifies"),
                 driver("modified_ns"),
                 driver("modified_by")
             ),
         ),
-        row("queried", "-".into(), driver("queried_ns")),
+        row(lang.pick("queried", "查询"), "-".into(), driver("queried_ns")),
     ]
 }
 
@@ -121,7 +147,7 @@ fn fields(out: &mut String, fields: &[FieldModel]) {
 
 /// The 256 bytes, as hexdump(1) shows them, and below it each field by its offset.
 #[must_use]
-pub fn hex(qp: &QpModel) -> String {
+pub fn hex(lang: Lang, qp: &QpModel) -> String {
     let mut out = String::new();
     for (line, bytes) in qp.context.bytes().chunks(16).enumerate() {
         let text: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -129,7 +155,11 @@ pub fn hex(qp: &QpModel) -> String {
         let _ = writeln!(out, "{:#04x}  {}  {}", line * 16, left.join(" "), right.join(" "));
     }
     out.push('\n');
-    let mut rows = vec![["OFFSET", "FIELD", "BYTES", "VALUE", "WHAT"].map(str::to_owned).to_vec()];
+    let head = match lang {
+        Lang::Zh => ["偏移", "字段", "字节", "值", "含义"],
+        _ => ["OFFSET", "FIELD", "BYTES", "VALUE", "WHAT"],
+    };
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(qp.device.iter().map(|field| {
         vec![
             format!("{:#04x}", field.offset),
@@ -145,13 +175,17 @@ pub fn hex(qp: &QpModel) -> String {
 
 /// What happened, a line each; times count from the first.
 #[must_use]
-pub fn log(entries: &[Entry]) -> String {
+pub fn log(lang: Lang, entries: &[Entry]) -> String {
     let began = entries.first().map_or(0, |entry| entry.at_ns);
     let with_peer = entries.iter().any(|entry| entry.at_peer);
-    let mut rows = vec![["TIME", "QP", "PID", "THREAD", "TOOK", "WHAT", "HOW"].map(str::to_owned).to_vec()];
+    let head = match lang {
+        Lang::Zh => ["时间", "QP", "PID", "线程", "用时", "事件", "经过"],
+        _ => ["TIME", "QP", "PID", "THREAD", "TOOK", "WHAT", "HOW"],
+    };
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(entries.iter().map(|entry| {
         let mark = match (with_peer, entry.at_peer) {
-            (true, true) => " (peer)",
+            (true, true) => lang.pick(" (peer)", "（对端）"),
             _ => "",
         };
         vec![
@@ -164,5 +198,6 @@ pub fn log(entries: &[Entry]) -> String {
             entry.how.clone(),
         ]
     }));
-    table(&rows, "the flight recorder has nothing of it any more")
+    let none = lang.pick("the flight recorder has nothing of it any more", "飞行记录器中已没有它的记录");
+    table(&rows, none)
 }

@@ -1,5 +1,6 @@
 //! Reading the segments of all processes of this user.
 
+use glassnic_explain::Lang;
 use glassnic_verbs::GID_TABLE_LEN;
 use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
 use glassnic_verbs::object::{self, Head, Kind};
@@ -21,10 +22,10 @@ pub struct NicReading {
 }
 
 impl NicReading {
-    /// Reads a NIC.
+    /// Reads a NIC, for words of this language.
     #[must_use]
-    pub fn of(view: &NicView, segment: &str, now_ns: u64) -> Self {
-        Self { model: NicModel::of(view, segment, now_ns), records: view.records(1) }
+    pub fn of(lang: Lang, view: &NicView, segment: &str, now_ns: u64) -> Self {
+        Self { model: NicModel::of(lang, view, segment, now_ns), records: view.records(1) }
     }
 }
 
@@ -38,17 +39,17 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads all of them.
+    /// Reads all of them, for words of this language.
     ///
     /// # Errors
     /// In a line, why the folder of this host's processes cannot be read.
-    pub fn read() -> Result<Self, String> {
+    pub fn read(lang: Lang) -> Result<Self, String> {
         let folder = Folder::open().map_err(|error| error.to_string())?;
         let names = folder.segments().map_err(|error| format!("{}: {error}", folder.path().display()))?;
         let now_ns = monotonic_ns();
         // One that has gone since, or is being made, is none.
         let views = names.iter().filter_map(|name| Some((name, folder.nic(name).ok()??)));
-        Ok(Self::of(views.map(|(name, view)| NicReading::of(&view, name, now_ns)).collect(), now_ns))
+        Ok(Self::of(views.map(|(name, view)| NicReading::of(lang, &view, name, now_ns)).collect(), now_ns))
     }
 
     /// Of NICs that were read at this time.
@@ -75,9 +76,9 @@ impl Host {
 }
 
 impl NicModel {
-    /// Reads a NIC.
+    /// Reads a NIC, for words of this language.
     #[must_use]
-    pub fn of(view: &NicView, segment: &str, now_ns: u64) -> Self {
+    pub fn of(lang: Lang, view: &NicView, segment: &str, now_ns: u64) -> Self {
         let site = |number: u64| {
             let text = view.site(number as u32).unwrap_or_default();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
@@ -95,7 +96,8 @@ impl NicModel {
             };
             view.objects(kind).map(with_head).collect::<Vec<_>>()
         };
-        let qps = view.qps().map(|qp| QpModel::new(&qp, site(qp.driver.get(driver::Field::Site)), now_ns));
+        let qps =
+            view.qps().map(|qp| QpModel::new(lang, &qp, site(qp.driver.get(driver::Field::Site)), now_ns));
         let mut qps: Vec<_> = qps.collect();
         qps.sort_by_key(|qp| (qp.context.get(qpc::Field::CreatedNs), qp.qpn));
         Self {

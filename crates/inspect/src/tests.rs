@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use glassnic_explain::Lang;
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::recorder::{Executed, Recorder};
 use glassnic_verbs::events::{Cause, Event, QpState};
@@ -131,7 +132,7 @@ fn host() -> Host {
     let (one, two) = (memory(0x7fff_fff0, 0x1234, 0x2234), memory(0x7fff_fff1, 0x2234, 0x1234));
     record_life(&one, 0x1234, 0x2234, NOW - 1_000_000);
     record_life(&two, 0x2234, 0x1234, NOW - 995_000);
-    let read = |memory, name| NicReading::of(&NicView::in_memory(memory), name, NOW);
+    let read = |memory, name| NicReading::of(Lang::En, &NicView::in_memory(memory), name, NOW);
     Host::of(vec![read(two, "nic-two"), read(one, "nic-one")], NOW)
 }
 
@@ -144,7 +145,7 @@ fn the_first_line_of_a_qp_is_as_scripts_know_it() {
     let host = host();
     let qps = &host.nics[0].model.qps;
     assert_eq!(qp_text::headline(&qps[0]), "QPN: 0x1234 State: RTS SQ WQE count: 8/16 Last error: None");
-    assert!(qp_text::show(&host.nics[0].model, &qps[0]).starts_with(&qp_text::headline(&qps[0])));
+    assert!(qp_text::show(Lang::En, &host.nics[0].model, &qps[0]).starts_with(&qp_text::headline(&qps[0])));
     assert!(qp_text::headline(&qps[1]).ends_with(" Last error: IBV_WC_RETRY_EXC_ERR"));
 }
 
@@ -154,32 +155,32 @@ fn lists() {
     let nics = models(&host);
     // No such processes: both look crashed.
     let all = [text::ps, text::qps, text::cqs, text::mrs, text::pds, text::srqs, text::ahs];
-    insta::assert_snapshot!(all.map(|list| list(&nics)).join("\n"));
-    assert_eq!(all.map(|list| list(&[]).lines().count()), [1; 7]);
+    insta::assert_snapshot!(all.map(|list| list(Lang::En, &nics)).join("\n"));
+    assert_eq!(all.map(|list| list(Lang::En, &[]).lines().count()), [1; 7]);
 }
 
 #[test]
 fn a_qp_in_full() {
     let host = host();
     let nic = &host.nics[0].model;
-    insta::assert_snapshot!(qp_text::show(nic, &nic.qps[1]));
+    insta::assert_snapshot!(qp_text::show(Lang::En, nic, &nic.qps[1]));
 }
 
 #[test]
 fn a_qp_in_bytes() {
     let host = host();
-    insta::assert_snapshot!(qp_text::hex(&host.nics[0].model.qps[0]));
+    insta::assert_snapshot!(qp_text::hex(Lang::En, &host.nics[0].model.qps[0]));
 }
 
 #[test]
 fn both_ends_in_one_timeline() {
     let host = host();
-    let entries = timeline::of_qp(&host, 0x7fff_fff0, 0x1234);
-    insta::assert_snapshot!(qp_text::log(&entries));
+    let entries = timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x1234);
+    insta::assert_snapshot!(qp_text::log(Lang::En, &entries));
     assert_eq!(entries.len(), 6);
     assert_eq!((entries[0].thread, entries[0].took_ns), (Some(4243), Some(1500)));
     assert!(entries.is_sorted_by_key(|entry| entry.at_ns));
-    assert_eq!(timeline::of_qp(&host, 0x7fff_fff0, 0x9999), []);
+    assert_eq!(timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x9999), []);
 }
 
 #[test]
@@ -193,4 +194,26 @@ fn json_has_numbers_as_numbers() {
     assert_eq!(json["qps"][1]["first_error"]["status"], 12);
     assert_eq!(json["mrs"][0]["access"].as_array().unwrap().len(), 2);
     assert_eq!(json["cqs"][0]["handle"], 0x100);
+}
+
+#[test]
+fn all_of_it_in_chinese() {
+    let lang = Lang::Zh;
+    let (one, two) = (memory(0x7fff_fff0, 0x1234, 0x2234), memory(0x7fff_fff1, 0x2234, 0x1234));
+    record_life(&one, 0x1234, 0x2234, NOW - 1_000_000);
+    record_life(&two, 0x2234, 0x1234, NOW - 995_000);
+    let read = |memory, name| NicReading::of(lang, &NicView::in_memory(memory), name, NOW);
+    let host = Host::of(vec![read(two, "nic-two"), read(one, "nic-one")], NOW);
+    let nics = models(&host);
+    let all = [text::ps, text::qps, text::cqs, text::mrs, text::pds, text::srqs, text::ahs];
+    let qp = &nics[0].qps[1];
+    let shown = qp_text::show(lang, nics[0], qp);
+    // Scripts rely on it in every language.
+    assert!(shown.starts_with(&qp_text::headline(qp)));
+    let hex = qp_text::hex(lang, &nics[0].qps[0]);
+    let log = qp_text::log(lang, &timeline::of_qp(lang, &host, 0x7fff_fff0, 0x1234));
+    insta::assert_snapshot!(format!(
+        "{}\n{shown}\n{hex}\n{log}",
+        all.map(|list| list(lang, &nics)).join("\n")
+    ));
 }

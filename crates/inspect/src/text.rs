@@ -1,28 +1,38 @@
 //! Lists as text: a line for each object, columns as wide as they need to be.
 
-use crate::decode::span;
+use glassnic_explain::{Lang, both};
+use unicode_width::UnicodeWidthStr;
+
+use crate::decode::{bracketed, span};
 use crate::model::{NicModel, NicState, ObjectModel, QpModel};
 
 /// The processes with a NIC.
 #[must_use]
-pub fn ps(nics: &[&NicModel]) -> String {
-    let mut rows = vec![words(&["PID", "COMMAND", "DEVICE", "STATE", "AGE", "QPS", "SEGMENT"])];
+pub fn ps(lang: Lang, nics: &[&NicModel]) -> String {
+    let mut rows = vec![words(match lang {
+        Lang::Zh => &["PID", "命令", "设备", "状态", "已存在", "QP", "段"],
+        _ => &["PID", "COMMAND", "DEVICE", "STATE", "AGE", "QPS", "SEGMENT"],
+    })];
     rows.extend(nics.iter().map(|nic| {
         vec![
             nic.pid.to_string(),
             nic.command.clone(),
             nic.device.clone(),
-            nic.state.name().to_owned(),
+            nic.state.in_words(lang).to_owned(),
             span(nic.age_ns),
-            states(&nic.qps),
+            states(lang, &nic.qps),
             nic.segment.clone(),
         ]
     }));
-    table(&rows, "no process of this user has a NIC; glassnic run starts a program on one")
+    let none = lang.pick(
+        "no process of this user has a NIC; glassnic run starts a program on one",
+        "当前用户没有进程拥有 NIC；用 glassnic run 在 NIC 上启动程序",
+    );
+    table(&rows, none)
 }
 
 /// `2 RTS, 1 INIT`, in the order in which states come up.
-fn states(qps: &[QpModel]) -> String {
+fn states(lang: Lang, qps: &[QpModel]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for qp in qps {
         match counts.iter_mut().find(|(state, _)| *state == qp.state) {
@@ -31,16 +41,19 @@ fn states(qps: &[QpModel]) -> String {
         }
     }
     let parts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    if parts.is_empty() { "none".into() } else { parts.join(", ") }
+    if parts.is_empty() { lang.pick("none", "无").into() } else { parts.join(", ") }
 }
 
 /// The QPs.
 #[must_use]
-pub fn qps(nics: &[&NicModel]) -> String {
-    let head = ["QPN", "TYPE", "STATE", "PID", "SQ", "RQ", "AGE", "PEER", "FIRST ERROR"];
+pub fn qps(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["QPN", "类型", "状态", "PID", "SQ", "RQ", "已存在", "对端", "首个错误"],
+        _ => ["QPN", "TYPE", "STATE", "PID", "SQ", "RQ", "AGE", "PEER", "FIRST ERROR"],
+    };
     let row = |qp: &QpModel| {
         let peer = match &qp.peer {
-            Some(peer) => format!("{:#x} at {}", peer.qpn, peer.gid),
+            Some(peer) => both!(lang, "{:#x} at {}", "{:#x}，{}", peer.qpn, peer.gid),
             None => "-".into(),
         };
         vec![
@@ -59,19 +72,23 @@ pub fn qps(nics: &[&NicModel]) -> String {
     for nic in nics {
         for qp in &nic.qps {
             let mut cells = row(qp);
-            cells[3] = process(nic);
+            cells[3] = process(lang, nic);
             rows.push(cells);
         }
     }
-    table(&rows, "no QP")
+    table(&rows, lang.pick("no QP", "没有 QP"))
 }
 
 /// The completion queues.
 #[must_use]
-pub fn cqs(nics: &[&NicModel]) -> String {
-    let head = ["WAITING", "DEPTH", "CHANNEL", "ARMED", "EVENTS", "NOT ACKED", "OVERRUN"];
+pub fn cqs(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["待取", "深度", "通道", "已布防", "事件", "未确认", "溢出"],
+        _ => ["WAITING", "DEPTH", "CHANNEL", "ARMED", "EVENTS", "NOT ACKED", "OVERRUN"],
+    };
     let cells = nics.iter().flat_map(|nic| nic.cqs.iter().map(move |cq| (*nic, cq)));
     objects(
+        lang,
         "CQ",
         &head,
         cells.map(|(nic, cq)| {
@@ -80,22 +97,36 @@ pub fn cqs(nics: &[&NicModel]) -> String {
                 cq.waiting.to_string(),
                 cq.depth.to_string(),
                 channel,
-                cq.armed.to_owned(),
+                armed(lang, cq.armed).to_owned(),
                 cq.raised.to_string(),
                 cq.unacknowledged.to_string(),
-                if cq.overrun { "yes" } else { "no" }.to_owned(),
+                if cq.overrun { lang.pick("yes", "是") } else { lang.pick("no", "否") }.to_owned(),
             ];
             (nic, &cq.object, cells)
         }),
     )
 }
 
+/// What a CQ is armed for.
+fn armed(lang: Lang, armed: &str) -> &str {
+    match armed {
+        "none" => lang.pick("none", "否"),
+        "solicited" => lang.pick("solicited", "仅 solicited"),
+        "next" => lang.pick("next", "下一个完成"),
+        other => other,
+    }
+}
+
 /// The memory regions.
 #[must_use]
-pub fn mrs(nics: &[&NicModel]) -> String {
-    let head = ["ADDR", "LENGTH", "LKEY", "RKEY", "IOVA", "ACCESS"];
+pub fn mrs(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["地址", "长度", "LKEY", "RKEY", "IOVA", "权限"],
+        _ => ["ADDR", "LENGTH", "LKEY", "RKEY", "IOVA", "ACCESS"],
+    };
     let cells = nics.iter().flat_map(|nic| nic.mrs.iter().map(move |mr| (*nic, mr)));
     objects(
+        lang,
         "MR",
         &head,
         cells.map(|(nic, mr)| {
@@ -105,7 +136,11 @@ pub fn mrs(nics: &[&NicModel]) -> String {
                 format!("{:#x}", mr.lkey),
                 format!("{:#x}", mr.rkey),
                 format!("{:#x}", mr.iova),
-                if mr.access.is_empty() { "read only".to_owned() } else { mr.access.join("|") },
+                if mr.access.is_empty() {
+                    lang.pick("read only", "只读").to_owned()
+                } else {
+                    mr.access.join("|")
+                },
             ];
             (nic, &mr.object, cells)
         }),
@@ -114,10 +149,11 @@ pub fn mrs(nics: &[&NicModel]) -> String {
 
 /// The protection domains.
 #[must_use]
-pub fn pds(nics: &[&NicModel]) -> String {
+pub fn pds(lang: Lang, nics: &[&NicModel]) -> String {
     let head = ["QPS", "MRS"];
     let cells = nics.iter().flat_map(|nic| nic.pds.iter().map(move |pd| (*nic, pd)));
     objects(
+        lang,
         "PD",
         &head,
         cells.map(|(nic, pd)| {
@@ -132,10 +168,14 @@ pub fn pds(nics: &[&NicModel]) -> String {
 
 /// The shared receive queues.
 #[must_use]
-pub fn srqs(nics: &[&NicModel]) -> String {
-    let head = ["POSTED", "DEPTH", "MAX SGE", "LIMIT"];
+pub fn srqs(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["已提交", "深度", "最多 SGE", "水线"],
+        _ => ["POSTED", "DEPTH", "MAX SGE", "LIMIT"],
+    };
     let cells = nics.iter().flat_map(|nic| nic.srqs.iter().map(move |srq| (*nic, srq)));
     objects(
+        lang,
         "SRQ",
         &head,
         cells.map(|(nic, srq)| {
@@ -147,10 +187,14 @@ pub fn srqs(nics: &[&NicModel]) -> String {
 
 /// The address handles.
 #[must_use]
-pub fn ahs(nics: &[&NicModel]) -> String {
-    let head = ["SGID", "PORT", "HOPS", "DGID"];
+pub fn ahs(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["SGID", "端口", "跳数", "DGID"],
+        _ => ["SGID", "PORT", "HOPS", "DGID"],
+    };
     let cells = nics.iter().flat_map(|nic| nic.ahs.iter().map(move |ah| (*nic, ah)));
     objects(
+        lang,
         "AH",
         &head,
         cells.map(|(nic, ah)| {
@@ -167,30 +211,37 @@ pub fn ahs(nics: &[&NicModel]) -> String {
 
 /// Objects of one kind: what all have, and then their own columns.
 fn objects<'a>(
+    lang: Lang,
     kind: &str,
     head: &[&str],
     rows: impl Iterator<Item = (&'a NicModel, &'a ObjectModel, Vec<String>)>,
 ) -> String {
-    let mut all = vec![words(&[&[kind, "PID", "PD", "AGE"], head].concat())];
+    let mut all = vec![words(&[&[kind, "PID", "PD", lang.pick("AGE", "已存在")], head].concat())];
     for (nic, object, own) in rows {
         let pd = if object.pd == 0 { "-".into() } else { format!("{:#x}", object.pd) };
-        let mut cells = vec![format!("{:#x}", object.handle), process(nic), pd, span(object.age_ns)];
+        let mut cells = vec![format!("{:#x}", object.handle), process(lang, nic), pd, span(object.age_ns)];
         cells.extend(own);
         all.push(cells);
     }
-    table(&all, &format!("no {kind}"))
+    table(&all, &both!(lang, "no {kind}", "没有 {kind}"))
 }
 
 /// The process, and what became of it where it is no more.
-pub(crate) fn process(nic: &NicModel) -> String {
+pub(crate) fn process(lang: Lang, nic: &NicModel) -> String {
     match nic.state {
         NicState::Open => nic.pid.to_string(),
-        gone => format!("{} ({})", nic.pid, gone.name()),
+        gone => bracketed(lang, &nic.pid.to_string(), gone.in_words(lang)),
     }
 }
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// A cell filled up with spaces: a Chinese character takes two columns.
+#[must_use]
+pub fn pad(cell: &str, width: usize) -> String {
+    format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
 }
 
 /// Rows with a head, in columns; `none` where there is only the head.
@@ -201,13 +252,12 @@ pub(crate) fn table(rows: &[Vec<String>], none: &str) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells.map(|cell| cell.width()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut out = String::new();
     for row in rows {
-        let cells: Vec<_> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}", width = *width)).collect();
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| pad(cell, *width)).collect();
         out.push_str(cells.join("  ").trim_end());
         out.push('\n');
     }

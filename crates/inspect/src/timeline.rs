@@ -34,11 +34,11 @@ pub struct Entry {
 
 /// Everything that the recorders still have of a QP in a process, and of its other end on this host.
 #[must_use]
-pub fn of_qp(host: &Host, pid: u32, qpn: u32) -> Vec<Entry> {
+pub fn of_qp(lang: Lang, host: &Host, pid: u32, qpn: u32) -> Vec<Entry> {
     let mut entries = Vec::new();
     let own = || host.nics.iter().filter(|nic| nic.model.pid == pid);
     for nic in own() {
-        entries.extend(of_records(&nic.records, pid, qpn, false));
+        entries.extend(of_records(lang, &nic.records, pid, qpn, false));
     }
     if let Some(peer) =
         own().find_map(|nic| peer_of(&nic.records, qpn)).or_else(|| context_peer(host, pid, qpn))
@@ -46,7 +46,7 @@ pub fn of_qp(host: &Host, pid: u32, qpn: u32) -> Vec<Entry> {
         for nic in &host.nics {
             // A QP that talks to itself is told once.
             if (nic.model.pid, peer) != (pid, qpn) && is_peer(nic, peer, qpn) {
-                entries.extend(of_records(&nic.records, nic.model.pid, peer, true));
+                entries.extend(of_records(lang, &nic.records, nic.model.pid, peer, true));
             }
         }
     }
@@ -79,7 +79,7 @@ fn peer_of(records: &[CommandRecord], qpn: u32) -> Option<u32> {
 }
 
 /// The records of one QP in words. A command's line has the thread and the time of its end, which is a record of its own.
-fn of_records(records: &[CommandRecord], pid: u32, qpn: u32, at_peer: bool) -> Vec<Entry> {
+fn of_records(lang: Lang, records: &[CommandRecord], pid: u32, qpn: u32, at_peer: bool) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut repeats = Repeats::default();
     // A command that has not ended: where its line is, and its opcode.
@@ -101,7 +101,7 @@ fn of_records(records: &[CommandRecord], pid: u32, qpn: u32, at_peer: bool) -> V
             open = Some((entries.len(), record.opcode_number()));
         }
         let thread = record.body::<body::Refusal>().map(|b| b.thread.get()).filter(|thread| *thread != 0);
-        let Told { what, how, .. } = tell(Lang::default(), record);
+        let Told { what, how, .. } = tell(lang, record);
         entries.push(Entry {
             at_ns: record.timestamp_ns(),
             pid,

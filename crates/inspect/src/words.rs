@@ -3,13 +3,17 @@
 use std::fmt::Display;
 
 use glassnic_events::{
-    AsyncEventType, AttrMask, Call, Cause, Check, DropReason, FirstCause, Gid, NakCode, QpState, QpType,
-    Refusal, WcStatus, WrOpcode,
+    AsyncEventType, AttrMask, Call, Cause, Check, DropReason, FirstCause, Gid, NakCode, ObjectKind, QpState,
+    QpType, Refusal, WcStatus, WrOpcode,
 };
-use glassnic_explain::{Lang, explain_first_cause_in, explain_in};
+use glassnic_explain::{InWords, Lang, explain_first_cause_in, explain_in};
 use glassnic_verbs::attr::{AccessFlags, Mtu};
 use glassnic_verbs::timing::{ack_timeout_ns, rnr_delay_ns};
 use glassnic_wire::command::{Body, CommandOpcode, CommandRecord, body};
+
+use crate::decode::bracketed;
+
+pub(crate) use glassnic_explain::both;
 
 /// What a record tells.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,58 +71,37 @@ pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
         qpn => format!("QP {qpn:#x}"),
     };
     let Ok(opcode) = record.opcode() else {
-        return Told::new(qp, "?", format!("a record of opcode {:#06x}", record.opcode_number()));
+        return Told::new(
+            qp,
+            "?",
+            format!("{} {:#06x}", lang.pick("a record of opcode", "记录，操作码"), record.opcode_number()),
+        );
     };
     match opcode {
-        Op::CreateQp => Told::new(qp, "created", created(record)),
-        Op::ModifyQp => modified(qp, record),
-        Op::QueryQp => Told::new(qp, "queried", queried(record)),
-        Op::DestroyQp => Told::new(qp, "destroyed", Call::DestroyQp.name()),
+        Op::CreateQp => Told::new(qp, lang.pick("created", "已创建"), created(lang, record)),
+        Op::ModifyQp => modified(lang, qp, record),
+        Op::QueryQp => Told::new(qp, lang.pick("queried", "查询"), queried(record)),
+        Op::DestroyQp => Told::new(qp, lang.pick("destroyed", "已销毁"), Call::DestroyQp.name()),
         Op::StateMoved => {
             let b = body_of::<body::StateMoved>(record);
-            Told::new(qp, arrow(b.from_state, b.to_state), name::<Cause>(b.cause.get()))
+            Told::new(qp, arrow(lang, b.from_state, b.to_state), words::<Cause>(lang, b.cause.get()))
         }
         Op::Refusal => refused(lang, qp, record),
-        Op::CompletionError => Told::new(qp, "error", failed(record)),
-        Op::FirstError => Told::new(qp, "first error", first_cause(lang, record)),
-        Op::NakSent => Told::new(qp, "NAK sent", nak(record)),
-        Op::NakReceived => Told::new(qp, "NAK received", nak(record)),
-        Op::AccessDenied => Told::new(qp, "access refused", denied(record)),
-        Op::Timeout => {
-            let b = body_of::<body::Timeout>(record);
-            let psn = b.oldest_psn;
-            Told::new(qp, "timeout", format!("no answer to PSN {psn:#x}, {} retries left", b.retries_left))
-        }
-        Op::Retransmit => {
-            let psn = body_of::<body::Timeout>(record).oldest_psn;
-            Told::new(qp, "sends again", format!("from PSN {psn:#x}"))
-        }
+        Op::CompletionError => Told::new(qp, lang.pick("error", "错误"), failed(lang, record)),
+        Op::FirstError => Told::new(qp, lang.pick("first error", "首个错误"), first_cause(lang, record)),
+        Op::NakSent => Told::new(qp, lang.pick("NAK sent", "发出 NAK"), nak(lang, record)),
+        Op::NakReceived => Told::new(qp, lang.pick("NAK received", "收到 NAK"), nak(lang, record)),
+        Op::AccessDenied => Told::new(qp, lang.pick("access refused", "拒绝访问"), denied(lang, record)),
+        Op::Timeout | Op::Retransmit => resends(lang, qp, opcode, record),
         Op::AsyncEvent => {
             let b = body_of::<body::AsyncEvent>(record);
-            Told::new(qp, "event", name::<AsyncEventType>(b.event_type.get()))
+            Told::new(qp, lang.pick("event", "事件"), name::<AsyncEventType>(b.event_type.get()))
         }
-        Op::FirstPost => {
-            let b = body_of::<body::Traffic>(record);
-            match b.side {
-                0 => Told::new(qp, "first send", name::<WrOpcode>(b.opcode)),
-                _ => Told::new(qp, "first receive", "posted"),
-            }
+        Op::FirstPost | Op::FirstPacketSent | Op::FirstPacketReceived | Op::PacketDropped => {
+            traffic(lang, qp, opcode, &body_of(record))
         }
-        Op::FirstPacketSent => {
-            Told::new(qp, "first packet", format!("sent, PSN {:#x}", body_of::<body::Traffic>(record).psn))
-        }
-        Op::FirstPacketReceived => {
-            Told::new(qp, "first packet", format!("came in, PSN {:#x}", body_of::<body::Traffic>(record).psn))
-        }
-        Op::PacketDropped => {
-            let b = body_of::<body::Traffic>(record);
-            Told::new(
-                qp,
-                "packet dropped",
-                format!("PSN {:#x}: {}", b.psn, name::<DropReason>(b.cause.get())),
-            )
-        }
-        _ => other(opcode, record),
+        Op::DestroyWaits | Op::DestroyWaited => waits(lang, opcode, record),
+        _ => other(lang, opcode, record),
     }
 }
 
@@ -133,16 +116,23 @@ pub(crate) fn name<E: TryFrom<u32> + Display>(value: impl Into<u32>) -> String {
     E::try_from(value).map_or_else(|_| format!("{value}?"), |known| known.to_string())
 }
 
-/// `RESET → INIT`, or the state alone where it stays.
-pub(crate) fn arrow(from: u8, to: u8) -> String {
-    let (from, to) = (name::<QpState>(from), name::<QpState>(to));
-    if from == to { format!("stays {to}") } else { format!("{from} → {to}") }
+/// The words for a number of an enumeration.
+pub(crate) fn words<E: TryFrom<u32> + InWords>(lang: Lang, value: impl Into<u32>) -> String {
+    let value = value.into();
+    E::try_from(value).map_or_else(|_| format!("{value}?"), |known| known.in_words(lang).to_owned())
 }
 
-fn created(record: &CommandRecord) -> String {
+/// `RESET → INIT`, or the state alone where it stays.
+pub(crate) fn arrow(lang: Lang, from: u8, to: u8) -> String {
+    let (from, to) = (name::<QpState>(from), name::<QpState>(to));
+    if from == to { both!(lang, "stays {to}", "仍为 {to}") } else { format!("{from} → {to}") }
+}
+
+fn created(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::CreateQp>(record);
+    let (qp_type, reset) = (name::<QpType>(b.qp_type), QpState::Reset);
     let mut parts = vec![
-        format!("{} in {}", name::<QpType>(b.qp_type), QpState::Reset),
+        both!(lang, "{qp_type} in {reset}", "{qp_type}，处于 {reset}"),
         format!("max_send_wr={}", b.max_send_wr),
         format!("max_recv_wr={}", b.max_recv_wr),
         format!("pd={:#x}", record.pd()),
@@ -155,22 +145,24 @@ fn created(record: &CommandRecord) -> String {
     format!("{}: {}", Call::CreateQp, parts.join(" "))
 }
 
-fn modified(qp: String, record: &CommandRecord) -> Told {
+fn modified(lang: Lang, qp: String, record: &CommandRecord) -> Told {
     let b = body_of::<body::ModifyQp>(record);
-    let changes = changes(&b);
+    let changes = changes(lang, &b);
     let how = if changes.is_empty() {
         Call::ModifyQp.name().to_owned()
     } else {
         format!("{}: {}", Call::ModifyQp, changes.join(" "))
     };
-    Told::new(qp, arrow(b.from_state, b.to_state), how)
+    Told::new(qp, arrow(lang, b.from_state, b.to_state), how)
 }
 
 /// What the mask says, in the order in which programs fill it in.
-fn changes(b: &body::ModifyQp) -> Vec<String> {
+fn changes(lang: Lang, b: &body::ModifyQp) -> Vec<String> {
     let mask = AttrMask::from_bits_retain(b.attr_mask.get());
-    let rnr_retry = if b.rnr_retry == 7 { "7 (without end)".to_owned() } else { b.rnr_retry.to_string() };
-    let timeout = ack_timeout_ns(b.timeout).map_or("for ever".to_owned(), milliseconds);
+    let rnr_retry = rnr_retry(lang, b.rnr_retry);
+    let timeout = ack_timeout(lang, b.timeout);
+    let min_rnr_timer =
+        bracketed(lang, &b.min_rnr_timer.to_string(), &milliseconds(rnr_delay_ns(b.min_rnr_timer)));
     let all = [
         (AttrMask::PORT, format!("port_num={}", b.port_num)),
         (AttrMask::ACCESS_FLAGS, format!("qp_access_flags={}", access(b.access))),
@@ -180,17 +172,28 @@ fn changes(b: &body::ModifyQp) -> Vec<String> {
         (AttrMask::RQ_PSN, format!("rq_psn={:#x}", b.rq_psn)),
         (AttrMask::AV, format!("dgid={} sgid_index={}", Gid(b.dgid), b.sgid_index)),
         (AttrMask::MAX_DEST_RD_ATOMIC, format!("max_dest_rd_atomic={}", b.max_dest_rd_atomic)),
-        (
-            AttrMask::MIN_RNR_TIMER,
-            format!("min_rnr_timer={} ({})", b.min_rnr_timer, milliseconds(rnr_delay_ns(b.min_rnr_timer))),
-        ),
+        (AttrMask::MIN_RNR_TIMER, format!("min_rnr_timer={min_rnr_timer}")),
         (AttrMask::SQ_PSN, format!("sq_psn={:#x}", b.sq_psn)),
-        (AttrMask::TIMEOUT, format!("timeout={} ({timeout})", b.timeout)),
+        (AttrMask::TIMEOUT, format!("timeout={timeout}")),
         (AttrMask::RETRY_CNT, format!("retry_cnt={}", b.retry_cnt)),
         (AttrMask::RNR_RETRY, format!("rnr_retry={rnr_retry}")),
         (AttrMask::MAX_QP_RD_ATOMIC, format!("max_rd_atomic={}", b.max_rd_atomic)),
     ];
     all.into_iter().filter(|(bit, _)| mask.contains(*bit)).map(|(_, text)| text).collect()
+}
+
+/// `14 (67.11 ms)`.
+pub(crate) fn ack_timeout(lang: Lang, code: u8) -> String {
+    let time = ack_timeout_ns(code).map_or(lang.pick("for ever", "无限").to_owned(), milliseconds);
+    bracketed(lang, &code.to_string(), &time)
+}
+
+pub(crate) fn rnr_retry(lang: Lang, count: u8) -> String {
+    if count == 7 {
+        bracketed(lang, "7", lang.pick("without end", "不限次数"))
+    } else {
+        count.to_string()
+    }
 }
 
 pub(crate) fn access(bits: u8) -> String {
@@ -215,85 +218,165 @@ fn queried(record: &CommandRecord) -> String {
 
 fn refused(lang: Lang, subject: String, record: &CommandRecord) -> Told {
     let words = body_of::<body::Refusal>(record).words.map(|word| word.get());
-    match Refusal::from_words(&words) {
-        Some(refusal) => Told::new(subject, "refused", explain_in(lang, &refusal).to_string()),
-        None => Told::new(subject, "refused", format!("errno {}", record.errno())),
-    }
+    let how = match Refusal::from_words(&words) {
+        Some(refusal) => explain_in(lang, &refusal).to_string(),
+        None => format!("errno {}", record.errno()),
+    };
+    Told::new(subject, lang.pick("refused", "被拒绝"), how)
 }
 
-fn failed(record: &CommandRecord) -> String {
+fn failed(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::CompletionError>(record);
-    let (status, check) = (name::<WcStatus>(b.status), name::<Check>(b.check.get()));
-    format!("{status} for wr_id={:#x}: {check}", b.wr_id)
+    let (status, check) = (name::<WcStatus>(b.status), words::<Check>(lang, b.check.get()));
+    both!(lang, "{status} for wr_id={:#x}: {check}", "{status}，wr_id={:#x}：{check}", b.wr_id)
 }
 
 fn first_cause(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::CompletionError>(record);
     let status = WcStatus::try_from(u32::from(b.status));
     let check = Check::try_from(u32::from(b.check.get()));
-    let (Ok(status), Ok(check)) = (status, check) else { return failed(record) };
+    let (Ok(status), Ok(check)) = (status, check) else { return failed(lang, record) };
     // Records have 0 where there is none.
     let some = |value: u64| Some(value).filter(|value| *value != 0);
     let psn = some(b.psn.get().into()).and_then(|psn| psn.try_into().ok());
     let cause = FirstCause { wr_id: some(b.wr_id.get()), psn, status, check };
     let explained = explain_first_cause_in(lang, record.qpn(), &cause);
-    format!("{}; {}", explained.what, explained.remedy)
+    format!("{}{}{}", explained.what, lang.pick("; ", "；"), explained.remedy)
 }
 
-fn denied(record: &CommandRecord) -> String {
+fn denied(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::AccessDenied>(record);
-    let check = name::<Check>(b.check.get());
-    format!("{} bytes at {:#x} with key {:#x}: {check}", b.length, b.addr, b.key)
+    let (length, addr, key) = (b.length, b.addr, b.key);
+    let check = words::<Check>(lang, b.check.get());
+    both!(
+        lang,
+        "{length} bytes at {addr:#x} with key {key:#x}: {check}",
+        "用键 {key:#x} 访问 {addr:#x} 处的 {length} 字节：{check}"
+    )
 }
 
-fn nak(record: &CommandRecord) -> String {
+fn nak(lang: Lang, record: &CommandRecord) -> String {
     let b = body_of::<body::Nak>(record);
+    let psn = b.psn;
     // AETH syndrome, IBA table 45: bits 5 and 6 are 01 for RNR and 11 for a NAK with its code.
     if b.syndrome >> 5 & 3 == 1 {
-        return format!(
-            "RNR at PSN {:#x}: no receive is posted, wait {}",
-            b.psn,
-            milliseconds(b.delay_ns.get())
+        let wait = milliseconds(b.delay_ns.get());
+        return both!(
+            lang,
+            "RNR at PSN {psn:#x}: no receive is posted, wait {wait}",
+            "RNR，PSN {psn:#x}：没有已提交的接收请求，等待 {wait}"
         );
     }
-    let code = name::<NakCode>(b.syndrome & 31);
+    let code = words::<NakCode>(lang, b.syndrome & 31);
     match Check::try_from(u32::from(b.check.get())) {
-        Ok(check) if check != Check::None => format!("{code} at PSN {:#x}: {check}", b.psn),
-        _ => format!("{code} at PSN {:#x}", b.psn),
+        Ok(check) if check != Check::None => {
+            let check = check.in_words(lang);
+            both!(lang, "{code} at PSN {psn:#x}: {check}", "{code}，PSN {psn:#x}：{check}")
+        }
+        _ => both!(lang, "{code} at PSN {psn:#x}", "{code}，PSN {psn:#x}"),
+    }
+}
+
+fn resends(lang: Lang, qp: String, opcode: CommandOpcode, record: &CommandRecord) -> Told {
+    let b = body_of::<body::Timeout>(record);
+    let (psn, left) = (b.oldest_psn, b.retries_left);
+    match opcode {
+        CommandOpcode::Timeout => {
+            let how = both!(
+                lang,
+                "no answer to PSN {psn:#x}, {left} retries left",
+                "PSN {psn:#x} 没有应答，还可重试 {left} 次"
+            );
+            Told::new(qp, lang.pick("timeout", "超时"), how)
+        }
+        _ => Told::new(
+            qp,
+            lang.pick("sends again", "重传"),
+            both!(lang, "from PSN {psn:#x}", "从 PSN {psn:#x} 开始"),
+        ),
+    }
+}
+
+fn traffic(lang: Lang, qp: String, opcode: CommandOpcode, b: &body::Traffic) -> Told {
+    let psn = b.psn;
+    let first = lang.pick("first packet", "首个报文");
+    match (opcode, b.side) {
+        (CommandOpcode::FirstPost, 0) => {
+            Told::new(qp, lang.pick("first send", "首个发送"), name::<WrOpcode>(b.opcode))
+        }
+        (CommandOpcode::FirstPost, _) => {
+            Told::new(qp, lang.pick("first receive", "首个接收"), lang.pick("posted", "已提交"))
+        }
+        (CommandOpcode::FirstPacketSent, _) => {
+            Told::new(qp, first, both!(lang, "sent, PSN {psn:#x}", "已发出，PSN {psn:#x}"))
+        }
+        (CommandOpcode::FirstPacketReceived, _) => {
+            Told::new(qp, first, both!(lang, "came in, PSN {psn:#x}", "已收到，PSN {psn:#x}"))
+        }
+        _ => {
+            let reason = words::<DropReason>(lang, b.cause.get());
+            let how = both!(lang, "PSN {psn:#x}: {reason}", "PSN {psn:#x}：{reason}");
+            Told::new(qp, lang.pick("packet dropped", "丢弃报文"), how)
+        }
+    }
+}
+
+fn waits(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
+    let b = body_of::<body::Waiting>(record);
+    let subject = format!("{} {:#x}", name::<ObjectKind>(b.kind.get()), record.pd());
+    match opcode {
+        CommandOpcode::DestroyWaits => {
+            let how = both!(
+                lang,
+                "destroy waits until {} events are acknowledged",
+                "销毁在等待 {} 个事件被确认",
+                b.events
+            );
+            Told::new(subject, lang.pick("waits", "等待"), how)
+        }
+        _ => Told::new(
+            subject,
+            lang.pick("waited", "等待结束"),
+            lang.pick("all events are acknowledged", "事件都已确认"),
+        ),
     }
 }
 
 /// Commands on other objects, whose handle stands where QPs have their PD.
-fn other(opcode: CommandOpcode, record: &CommandRecord) -> Told {
+fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
     use CommandOpcode as Op;
     let handle = record.pd();
+    let (created, destroyed) = (lang.pick("created", "已创建"), lang.pick("destroyed", "已销毁"));
     let (kind, what, call) = match opcode {
-        Op::AllocPd => ("PD", "allocated", Call::AllocPd),
-        Op::DeallocPd => ("PD", "freed", Call::DeallocPd),
-        Op::RegMr => return registered(record),
-        Op::DeregMr => ("MR", "deregistered", Call::DeregMr),
+        Op::AllocPd => ("PD", lang.pick("allocated", "已分配"), Call::AllocPd),
+        Op::DeallocPd => ("PD", lang.pick("freed", "已释放"), Call::DeallocPd),
+        Op::RegMr => return registered(lang, record),
+        Op::DeregMr => ("MR", lang.pick("deregistered", "已注销"), Call::DeregMr),
         Op::CreateCq => {
             let entries = body_of::<body::CreateQueue>(record).granted;
             return Told::new(
                 format!("CQ {handle:#x}"),
-                "created",
+                created,
                 format!("{}: cqe={entries}", Call::CreateCq),
             );
         }
-        Op::DestroyCq => ("CQ", "destroyed", Call::DestroyCq),
-        Op::CreateAh => ("AH", "created", Call::CreateAh),
-        Op::DestroyAh => ("AH", "destroyed", Call::DestroyAh),
-        _ => return Told::new("NIC", opcode.name(), format!("object {handle:#x}")),
+        Op::DestroyCq => ("CQ", destroyed, Call::DestroyCq),
+        Op::CreateAh => ("AH", created, Call::CreateAh),
+        Op::DestroyAh => ("AH", destroyed, Call::DestroyAh),
+        _ => {
+            let object = both!(lang, "object {handle:#x}", "对象 {handle:#x}");
+            return Told::new("NIC", opcode.name(), object);
+        }
     };
     Told::new(format!("{kind} {handle:#x}"), what, call.name())
 }
 
-fn registered(record: &CommandRecord) -> Told {
+fn registered(lang: Lang, record: &CommandRecord) -> Told {
     let b = body_of::<body::RegMr>(record);
     let access = access(b.access.get() as u8);
     let how =
         format!("{}: length={} lkey={:#x} rkey={:#x} access={access}", Call::RegMr, b.length, b.lkey, b.rkey);
-    Told::new(format!("PD {:#x}", record.pd()), "memory", how)
+    Told::new(format!("PD {:#x}", record.pd()), lang.pick("memory", "内存"), how)
 }
 
 #[cfg(test)]

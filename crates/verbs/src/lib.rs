@@ -21,7 +21,8 @@ pub use glassnic_events as events;
 pub use glassnic_host::inspect;
 pub use glassnic_host::profile;
 pub use glassnic_host::{
-    AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, HEADER_RESERVE, HostDevice, Interface, Ways,
+    AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice,
+    Interface, Ways,
 };
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;
@@ -29,8 +30,8 @@ pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
 pub use glassnic_nic::recorder::{Change, changes};
 pub use glassnic_nic::{Sender, Subject, check_opcode};
 pub use glassnic_nic::{driver, fields, object, qpc};
-pub use glassnic_transport::attr;
 pub use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
+pub use glassnic_transport::{attr, state};
 pub use glassnic_wire::Qpn;
 pub use memory::{Ah, Mr, Pd};
 pub use qp::{Qp, QpInit};

@@ -53,6 +53,11 @@ pub(crate) fn access(access: &KeyAccess) -> String {
     }
 }
 
+/// What failed, without a remedy.
+pub(crate) fn name(check: Check) -> &'static str {
+    words(check).0
+}
+
 /// What failed, and what to do about it.
 pub(crate) fn words(check: Check) -> (&'static str, &'static str) {
     match check {

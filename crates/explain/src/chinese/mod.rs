@@ -7,6 +7,7 @@ use glassnic_events::Queue;
 
 pub(crate) mod around;
 pub(crate) mod check;
+pub(crate) mod name;
 pub(crate) mod rule;
 
 /// `a、b 或 c`; `无` for an empty list.

@@ -153,7 +153,9 @@ impl Lab {
     }
 
     fn host(&self) -> Host {
-        let read = |memory: &ContextMemory| NicReading::of(&NicView::in_memory(memory.clone()), "nic-0", NOW);
+        let read = |memory: &ContextMemory| {
+            NicReading::of(Lang::En, &NicView::in_memory(memory.clone()), "nic-0", NOW)
+        };
         let mut nics: Vec<_> = self.nics.iter().map(read).collect();
         for (at, edit) in &self.edits {
             edit(&mut nics[*at].model);

@@ -24,6 +24,17 @@ impl GidKind {
     }
 }
 
+/// Why a GID is at its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GidPlace {
+    /// It was there from the beginning, in the order of [`GidKind`].
+    Ordered,
+    /// It came later, and took the first index never used.
+    Later,
+    /// It came later, when all indices had been used, and took an empty one.
+    Hole,
+}
+
 /// One GID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GidEntry {
@@ -39,8 +50,8 @@ pub struct GidEntry {
     pub ifindex: u32,
     /// Name of the interface.
     pub ifname: String,
-    /// Why the entry is here, and at this index, in plain words.
-    pub reason: String,
+    /// Why it is at this index.
+    pub place: GidPlace,
 }
 
 /// The table. An index keeps its meaning as long as a program runs: what goes leaves a hole, what comes takes the first
@@ -91,26 +102,14 @@ impl GidTable {
 
     fn append(&mut self, interface: &Interface, addr: IpAddr, fresh: bool) -> bool {
         let kind = GidKind::of(addr);
-        let (index, why) = if self.slots.len() < SLOTS_MAX {
-            let why = match kind {
-                _ if !fresh => "came later, so it took the first index never used",
-                GidKind::LinkLocal => "link-local addresses come first",
-                GidKind::Ipv4Mapped => "IPv4 stands after link-local and before other IPv6 addresses",
-                GidKind::Global => "other IPv6 addresses come last",
-            };
-            (self.slots.len(), why)
+        let (index, place) = if self.slots.len() < SLOTS_MAX {
+            (self.slots.len(), if fresh { GidPlace::Ordered } else { GidPlace::Later })
         } else {
             // All indices have been used: the oldest hole is the least surprising one.
             let Some(hole) = self.slots.iter().position(|slot| !slot.present) else { return false };
-            (hole, "came later, when all indices had been used, so it took an empty one")
-        };
-        let what = match kind {
-            GidKind::LinkLocal => "link-local address",
-            GidKind::Ipv4Mapped => "IPv4 address",
-            GidKind::Global => "IPv6 address",
+            (hole, GidPlace::Hole)
         };
         let ifname = interface.name.clone();
-        let reason = format!("{what} {addr} of {ifname}; {why}");
         let entry = GidEntry {
             index: index as u16,
             gid: gid_of(addr),
@@ -118,7 +117,7 @@ impl GidTable {
             addr,
             ifindex: interface.index,
             ifname,
-            reason,
+            place,
         };
         let slot = Slot { entry, present: true };
         match self.slots.get_mut(index) {

@@ -6,7 +6,7 @@ mod select;
 mod tests;
 mod watch;
 
-pub use gid::{GidEntry, GidKind, GidTable};
+pub use gid::{GidEntry, GidKind, GidPlace, GidTable};
 pub use select::{Choice, DeviceSpec, SelectError, default_device, parse_devices};
 pub use watch::AddressWatch;
 

@@ -116,9 +116,10 @@ fn a_full_batch_of_the_longest_packets_is_split_at_the_datagram_limit() {
 #[test]
 fn a_longer_request_goes_ahead_of_an_acknowledgement_and_shares_its_send() {
     let (ack, send) = (Opcode::RC_ACKNOWLEDGE.0, Opcode::RC_SEND_ONLY.0);
-    // What was pushed: opcode, QP number, length. What is seen, in order: opcode, place in its send.
-    type Pushed = (u8, u32, usize);
-    let cases: [(&[Pushed], &[(u8, u16)]); 7] = [
+    // What was pushed: opcode, QP number, length; and what is seen, in order: opcode, place in its send.
+    type Pushed<'a> = &'a [(u8, u32, usize)];
+    type Seen<'a> = &'a [(u8, u16)];
+    let cases: [(Pushed<'_>, Seen<'_>); 7] = [
         (&[(ack, 77, 16), (send, 77, 20)], &[(send, 0), (ack, 1)]),
         (&[(ack, 77, 16), (send, 77, 1040)], &[(send, 0), (ack, 1)]),
         // The send has ended: what follows is another.

@@ -30,7 +30,7 @@ pub fn text(qp_type: QpType) -> String {
 }
 
 /// The state diagram of one type in the language of Graphviz. Moves to RESET and ERR, which every state has, are drawn
-/// once; what is required stands on the arrow; what only the device does is dotted.
+/// once; what is required stands on the arrow, what is optional there in brackets; what only the device does is dotted.
 pub fn dot(qp_type: QpType) -> String {
     let mut out = format!("digraph \"{qp_type}\" {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
     for &from in QpState::ALL {
@@ -39,7 +39,9 @@ pub fn dot(qp_type: QpType) -> String {
             if matches!(to, QpState::Reset | QpState::Err) {
                 continue;
             }
-            let label = words(arrow.required).replace(' ', "\\n");
+            let required = arrow.required.iter_names().map(|(name, _)| name.to_owned());
+            let optional = arrow.optional.iter_names().map(|(name, _)| format!("[{name}]"));
+            let label = required.chain(optional).collect::<Vec<_>>().join("\\n");
             writeln!(out, "  {from} -> {to} [label=\"{label}\"];").ok();
         }
     }

@@ -1,0 +1,230 @@
+//! Following the flight recorders of NICs from outside: of one process, of all, or of a program that is run for it.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use glassnic_explain::both;
+use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
+use glassnic_wire::command::CommandRecord;
+
+use crate::{lang, libdir, run};
+
+/// How often the recorders are read: long before they overwrite what was not.
+const TICK: Duration = Duration::from_millis(5);
+
+/// What marks the processes of a program that is followed: they inherit it.
+const MARK: &str = "GLASSNIC_FOLLOWED";
+
+/// Whose NICs are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    Everybody,
+    Process(u32),
+    /// A child of ours, and all that it starts.
+    Program {
+        child: u32,
+        started_ns: u64,
+    },
+}
+
+/// A NIC that is followed.
+pub(crate) struct Nic {
+    /// The name of its segment.
+    name: String,
+    /// What it shows.
+    pub(crate) view: NicView,
+}
+
+/// Follows NICs. It reads, and disturbs nobody.
+pub(crate) struct Follower {
+    folder: Folder,
+    whom: Whom,
+    nics: Vec<Nic>,
+    /// Segments of others.
+    foreign: BTreeSet<String>,
+}
+
+impl Follower {
+    /// Follows the NICs of a process, or those of all processes that run.
+    ///
+    /// # Errors
+    /// In a line, why the folder of this host's processes cannot be read.
+    pub(crate) fn of(pid: Option<u32>) -> Result<Self, String> {
+        Self::new(pid.map_or(Whom::Everybody, Whom::Process))
+    }
+
+    fn new(whom: Whom) -> Result<Self, String> {
+        let folder = Folder::open().map_err(|error| error.to_string())?;
+        let foreign = match whom {
+            // What was there before is none of its own.
+            Whom::Program { .. } => {
+                folder.segments().map_err(|error| error.to_string())?.into_iter().collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        Ok(Self { folder, whom, nics: Vec::new(), foreign })
+    }
+
+    /// The NICs found so far, in the order in which they were; one that was found stays.
+    pub(crate) fn nics(&self) -> &[Nic] {
+        &self.nics
+    }
+
+    /// Looks for NICs that were opened since.
+    pub(crate) fn find(&mut self) {
+        // A folder that cannot be read now is read at the next look.
+        for name in self.folder.segments().unwrap_or_default() {
+            if self.foreign.contains(&name) || self.nics.iter().any(|nic| nic.name == name) {
+                continue;
+            }
+            // Gone, or not made yet.
+            let Ok(Some(view)) = self.folder.nic(&name) else { continue };
+            if self.is_meant(&view) {
+                self.nics.push(Nic { name, view });
+            } else {
+                self.foreign.insert(name);
+            }
+        }
+    }
+
+    fn is_meant(&self, view: &NicView) -> bool {
+        match self.whom {
+            Whom::Everybody => view.is_open() && view.is_alive(),
+            Whom::Process(pid) => view.pid() == pid,
+            Whom::Program { child, started_ns } => {
+                // One that is gone already cannot be asked any more. It was closed and kept, as we ask of ours and hardly
+                // anybody else does.
+                let gone = || !view.is_alive() && !view.is_open() && view.opened_ns() >= started_ns;
+                view.pid() == child || is_marked(view.pid()) || gone()
+            }
+        }
+    }
+
+    /// True while one of the NICs may still record something.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.whom == Whom::Everybody || self.nics.iter().any(|nic| nic.view.is_open() && nic.view.is_alive())
+    }
+
+    /// Removes segments that were kept for us, unless the user wants to keep them too.
+    fn remove(&self) {
+        if env::var_os("GLASSNIC_KEEP").is_none() {
+            // Somebody else may have cleaned up before.
+            self.nics.iter().for_each(|nic| drop(self.folder.remove(&nic.name)));
+        }
+    }
+}
+
+fn is_marked(pid: u32) -> bool {
+    let mark = format!("{MARK}={}", std::process::id());
+    let environment = fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
+    environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
+}
+
+/// Runs a program as `glassnic run` does and follows its NICs, and those of what it starts. Gives its exit status.
+///
+/// `look` is called again and again, and once more after the end; `quiet` leaves standard output to us.
+///
+/// # Errors
+/// One line.
+pub(crate) fn program(
+    words: &[OsString],
+    quiet: bool,
+    mut look: impl FnMut(&Follower) -> Result<(), String>,
+) -> Result<u8, String> {
+    let (name, arguments) =
+        words.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
+    let libraries = libdir::find()?;
+    glassnic_verbs::profile::from_env()?;
+    let mut follower = Follower::new(Whom::Program { child: 0, started_ns: monotonic_ns() })?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    run::prepare(&mut command, &libraries);
+    // What ends before we have looked can still be read.
+    command.env("GLASSNIC_KEEP", "1").env(MARK, std::process::id().to_string());
+    if quiet {
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(Stdio::from(
+            stderr.map_err(|error| both!(lang(), "standard error: {error}", "标准错误：{error}"))?,
+        ));
+    }
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", name.display()))?;
+    if let Whom::Program { child: pid, .. } = &mut follower.whom {
+        *pid = child.id();
+    }
+    let status = loop {
+        // In this order: what the program did last is read after its end.
+        let ended = ended(&mut child)?;
+        follower.find();
+        look(&follower)?;
+        if let Some(status) = ended {
+            break status;
+        }
+        thread::sleep(TICK);
+    };
+    follower.remove();
+    Ok(exit_code(status))
+}
+
+/// The status of a program that has ended, as a shell says it (POSIX.1, 2.8.2).
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+    let signal = || 128 + status.signal().unwrap_or(0);
+    status.code().unwrap_or_else(signal) as u8
+}
+
+/// Follows a process, or all, until there is nothing more to come.
+///
+/// # Errors
+/// One line; also when the process has no NIC.
+pub(crate) fn processes(
+    pid: Option<u32>,
+    mut look: impl FnMut(&Follower) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut follower = Follower::of(pid)?;
+    follower.find();
+    if let Some(pid) = pid.filter(|_| follower.nics.is_empty()) {
+        return Err(no_nic(pid));
+    }
+    loop {
+        // In this order: what came last is read after its end.
+        let goes_on = follower.goes_on();
+        look(&follower)?;
+        if !goes_on {
+            return Ok(());
+        }
+        thread::sleep(TICK);
+        follower.find();
+    }
+}
+
+/// What to say of a process without a NIC.
+pub(crate) fn no_nic(pid: u32) -> String {
+    both!(
+        lang(),
+        "process {pid} has no NIC of GlassNIC, or is not yours; glassnic ps shows those that have",
+        "进程 {pid} 没有 GlassNIC 的 NIC，或者不属于您；glassnic ps 列出有 NIC 的进程"
+    )
+}
+
+/// The status of a program, once it has ended.
+///
+/// # Errors
+/// One line, when the kernel does not tell.
+pub(crate) fn ended(child: &mut Child) -> Result<Option<ExitStatus>, String> {
+    let said = |error| both!(lang(), "cannot wait for the program: {error}", "不能等待程序：{error}");
+    child.try_wait().map_err(said)
+}
+
+impl Nic {
+    /// Its records from number `from` on.
+    pub(crate) fn records(&self, from: u64) -> Vec<CommandRecord> {
+        self.view.records(from)
+    }
+}
