@@ -108,7 +108,7 @@ pub fn cqs(lang: Lang, nics: &[&NicModel]) -> String {
 }
 
 /// What a CQ is armed for.
-fn armed<'a>(lang: Lang, armed: &'a str) -> &'a str {
+fn armed(lang: Lang, armed: &str) -> &str {
     match armed {
         "none" => lang.pick("none", "否"),
         "solicited" => lang.pick("solicited", "仅 solicited"),
