@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use glassnic_explain::both;
 use glassnic_inspect::Host;
 use glassnic_inspect::draw::{Source, picture, write};
 use glassnic_verbs::events::QpType;
@@ -53,11 +55,17 @@ pub(crate) fn draw(options: &Options) -> Result<u8, String> {
     if let Some(kind) = options.dot {
         match &options.output {
             Some(path) => save(path, &dot(kind))?,
-            None => print!("{}", dot(kind)),
+            // Somebody who has seen enough is no error.
+            None => match io::stdout().write_all(dot(kind).as_bytes()) {
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    return Err(both!(lang(), "standard output: {error}", "标准输出：{error}"));
+                }
+                _ => {}
+            },
         }
         return Ok(0);
     }
-    let path = options.output.as_deref().ok_or("-o names no file")?;
+    let path = options.output.as_deref().ok_or_else(|| lang().pick("-o names no file", "-o 没有给出文件"))?;
     if options.command.is_empty() {
         let sources = there(options.pid)?;
         save(path, &write(&picture(lang(), &sources)))?;

@@ -45,7 +45,7 @@ Environment:
   GLASSNIC_PROFILE  the device to pass for: see glassnic profiles
   GLASSNIC_LINK     udp or shm: the only way packets may take
   GLASSNIC_EXPLAIN  1 or json: a program prints why it was refused something, and what it leaves; 0: it does not
-  GLASSNIC_LANG     en or zh: the language of explanations; default: that of the locale
+  GLASSNIC_LANG     en or zh: the language of explanations and views; default: that of the locale
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
   GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it

@@ -209,7 +209,7 @@ fn gid_reason(lang: Lang, entry: &GidEntry) -> String {
         ),
         (_, GidKind::Global) => lang.pick("other IPv6 addresses come last", "其他 IPv6 地址排在最后"),
     };
-    both!(lang, "{what} {addr} of {ifname}; {why}", "{ifname} 的{what} {addr}；{why}")
+    both!(lang, "{what} {addr} of {ifname}; {why}", "{ifname} 的 {what} {addr}；{why}")
 }
 
 fn links(ways: Ways) -> Links {
@@ -316,7 +316,7 @@ mod tests {
         entry.place = GidPlace::Later;
         assert_eq!(
             gid_reason(Lang::Zh, &entry),
-            "eth9 的IPv4 地址 192.0.2.7；后来出现，因此占用第一个从未用过的下标"
+            "eth9 的 IPv4 地址 192.0.2.7；后来出现，因此占用第一个从未用过的下标"
         );
     }
 }
