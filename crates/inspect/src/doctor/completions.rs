@@ -86,11 +86,18 @@ fn asleep(nic: &NicReading) -> Vec<Finding> {
         // Whoever asks for solicited completions only may leave the others where they are.
         let (severity, certainty) = match cq.armed {
             "solicited" => (Severity::Hint, Certainty::Possible),
+            // It sleeps for another CQ, and may poll this one by the way.
+            "none" if is_armed(nic, cq.channel) => (Severity::Warning, Certainty::Likely),
             _ => (Severity::Error, Certainty::Certain),
         };
         Some(Finding::of(nic, severity, certainty, fault))
     };
     nic.model.cqs.iter().filter_map(finding).collect()
+}
+
+/// Whether an event may come on a channel.
+fn is_armed(nic: &NicReading, channel: u32) -> bool {
+    nic.model.cqs.iter().any(|cq| cq.channel == channel && cq.armed != "none")
 }
 
 fn destroy_waits(host: &Host, nic: &NicReading) -> Vec<Finding> {
