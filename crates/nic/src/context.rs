@@ -21,7 +21,7 @@ use crate::port::{GID_TABLE_LEN, Port};
 /// The first word of a segment: `GLASSNIC` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GLASSNIC");
 /// Version of this layout. A reader refuses another.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 4096;
 /// Bytes of a QP context.
