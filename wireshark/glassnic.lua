@@ -305,6 +305,10 @@ local b = {
     { ProtoField.uint32("glassnic.destroy_qp.rq_tail", "rq_tail", base.DEC), 36, 4 },
     { ProtoField.uint16("glassnic.destroy_qp.first_status", "first_status", base.DEC, names.WcStatus), 40, 2 },
     { ProtoField.uint16("glassnic.destroy_qp.first_check", "first_check", base.DEC, names.Check), 42, 2 },
+    { ProtoField.uint16("glassnic.destroy_qp.overlaps", "overlaps", base.DEC), 44, 2 },
+    { ProtoField.uint16("glassnic.destroy_qp.early_queries", "early_queries", base.DEC), 46, 2 },
+    { ProtoField.uint32("glassnic.destroy_qp.overlap_by", "overlap_by", base.DEC), 48, 4 },
+    { ProtoField.uint32("glassnic.destroy_qp.overlap_with", "overlap_with", base.DEC), 52, 4 },
   },
   reg_mr = {
     { ProtoField.uint32("glassnic.reg_mr.access", "access", base.HEX), 12, 4 },

@@ -97,6 +97,10 @@ const DOCS: &[(&str, &str)] = &[
     ("and when, monotonic ns", "及其时间，单调时钟，ns"),
     ("modifies that found another thread's on its way", "与另一线程的修改相遇的修改次数"),
     ("the other thread, the last time", "最近一次相遇的另一线程"),
+    (
+        "the thread that came while the other's was on its way, the last time",
+        "最近一次相遇时，在另一线程修改途中到来的线程",
+    ),
     ("when it was last queried, monotonic ns; 0 never", "最近一次查询的时间，单调时钟，ns；0 为从未"),
     ("first PSN to send, as the last modify to RTS gave it", "起始发送 PSN，由最近一次转到 RTS 的修改给出"),
     ("first PSN to expect, as the last modify to RTR gave it", "起始期望 PSN，由最近一次转到 RTR 的修改给出"),

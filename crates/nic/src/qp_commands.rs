@@ -301,6 +301,7 @@ impl Nic {
         let block = Block::new(self.ledger.memory.clone(), slot);
         let count = block.get(Driver::Overlaps) as u32;
         block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);
+        block.store_pair(Driver::OverlapBy, self.ledger.caller().thread, 0);
     }
 
     /// Queries a QP: attributes as they are now, PSNs included.
@@ -483,6 +484,8 @@ fn destroy_body(entry: &QpEntry) -> DestroyQp {
     let (sq_psn, rq_psn) = entry.qp.next_psns();
     let cause = entry.qp.first_cause();
     let sq = entry.shared.lock_sq();
+    let driver = |field| entry.shared.block.get(field);
+    let few = |field| u16::try_from(driver(field)).unwrap_or(u16::MAX);
     DestroyQp {
         state: entry.qp.state().value() as u8,
         sq_tail: sq.tail().into(),
@@ -493,6 +496,10 @@ fn destroy_body(entry: &QpEntry) -> DestroyQp {
         rq_tail: entry.shared.lock_rq().tail().into(),
         first_status: (cause.map_or(0, |c| c.status.value()) as u16).into(),
         first_check: (cause.map_or(0, |c| c.check.value()) as u16).into(),
+        overlaps: few(Driver::Overlaps).into(),
+        early_queries: few(Driver::EarlyQueries).into(),
+        overlap_by: (driver(Driver::OverlapBy) as u32).into(),
+        overlap_with: (driver(Driver::OverlapWith) as u32).into(),
         ..DestroyQp::default()
     }
 }

@@ -36,6 +36,11 @@ pub(crate) fn peer(check: Check, peer: &PeerState) -> Option<String> {
     }
 }
 
+/// A name with the space that Latin letters have to Chinese ones.
+fn apart(name: &str) -> String {
+    if name.is_ascii() { format!(" {name} ") } else { name.to_owned() }
+}
+
 /// One thing that was left, and how it is cleared away.
 pub(crate) fn leftover(left: &Leftover, place: Option<&str>) -> Said {
     match *left {
@@ -43,7 +48,7 @@ pub(crate) fn leftover(left: &Leftover, place: Option<&str>) -> Said {
             let place = place.map_or_else(String::new, |place| format!("，创建于 {place}"));
             let (name, which) = (kind_name(kind), if count == 1 { "" } else { "最早的是 " });
             Said {
-                what: format!("{count} 个{name}未销毁（{which}{name} {first:#x}）{place}"),
+                what: format!("{count} 个{}未销毁（{which}{name} {first:#x}）{place}", apart(name)),
                 remedy: format!("请调用 {}", destroyer(kind)),
             }
         }

@@ -15,7 +15,7 @@ pub(super) fn rules(host: &Host) -> Vec<Finding> {
     for end in ends(host) {
         let times = end.driver(Field::Overlaps);
         if times > 0 {
-            let threads = [Field::ModifiedBy, Field::OverlapWith].map(|field| end.driver(field));
+            let threads = [Field::OverlapBy, Field::OverlapWith].map(|field| end.driver(field));
             let fault = Fault::Overlaps { times, threads };
             found.push(end.finding(Severity::Warning, Certainty::Certain, fault));
         }
@@ -25,8 +25,27 @@ pub(super) fn rules(host: &Host) -> Vec<Finding> {
             found.push(end.finding(Severity::Warning, Certainty::Certain, fault));
         }
     }
+    found.extend(host.nics.iter().flat_map(destroyed));
     found.extend(host.nics.iter().flat_map(|nic| refusals(host, nic)));
     found
+}
+
+/// The same of QPs that are no more: the records of their end tell.
+fn destroyed(nic: &NicReading) -> Vec<Finding> {
+    let ends = nic.records.iter().filter(|record| record.opcode() == Ok(CommandOpcode::DestroyQp));
+    let found = ends.flat_map(|record| {
+        let b = body_of::<body::DestroyQp>(record);
+        let times = u32::from(b.overlaps.get());
+        let threads = [b.overlap_by.get(), b.overlap_with.get()];
+        let overlaps = (times > 0).then_some(Fault::Overlaps { times, threads });
+        let times = u32::from(b.early_queries.get());
+        let write_back_ns = nic.model.write_back_ns;
+        let early = (times > 0).then_some(Fault::EarlyQueries { times, write_back_ns });
+        let found = overlaps.into_iter().chain(early);
+        let of = |fault| Finding::of(nic, Severity::Warning, Certainty::Certain, fault);
+        found.map(move |fault| Finding { qpn: Some(record.qpn()), ..of(fault) })
+    });
+    found.collect()
 }
 
 fn forked(nic: &NicReading) -> Option<Finding> {

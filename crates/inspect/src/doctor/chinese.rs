@@ -83,7 +83,7 @@ pub(super) fn say(finding: &Finding) -> Said {
 fn handshake(finding: &Finding) -> Said {
     match &finding.fault {
         Fault::NotReady { state, age_ns, peer, unanswered, timeouts, refused, .. } => {
-            let mut evidence = vec![format!("{}处于 {}，并且连接到它", who(peer), peer.state)];
+            let mut evidence = vec![format!("{} 处于 {}，并且连接到它", who(peer), peer.state)];
             if *unanswered > 0 || *timeouts > 0 {
                 evidence.push(format!(
                     "{}有 {unanswered} 个报文没有得到应答，ACK 定时器超时 {timeouts} 次",
@@ -223,7 +223,7 @@ fn queue(fault: &Fault) -> Said {
     match fault {
         Fault::NoReceive { peer, since_ns, posted, rnr_sent, reliable } => {
             let what = match (reliable, peer) {
-                (true, Some(peer)) => format!("没有已提交的接收请求，而{}正在等待", who(peer)),
+                (true, Some(peer)) => format!("没有已提交的接收请求，而{} 正在等待", who(peer)),
                 (true, None) => "没有已提交的接收请求，而对端正在等待".into(),
                 (false, _) => "没有已提交的接收请求，发给它的消息都丢失了".into(),
             };

@@ -499,7 +499,7 @@ fn call_cases() -> Vec<Case> {
             "concurrent_modify",
             |lab| {
                 lab.driver(CLIENT, 0, D::Overlaps, 1).driver(CLIENT, 0, D::OverlapWith, 8);
-                lab.driver(CLIENT, 0, D::ModifiedBy, 9);
+                lab.driver(CLIENT, 0, D::OverlapBy, 9);
             },
             |lab| {
                 lab.driver(CLIENT, 0, D::Overlaps, 0);
@@ -513,6 +513,23 @@ fn call_cases() -> Vec<Case> {
             |lab| {
                 lab.driver(CLIENT, 0, D::EarlyQueries, 0);
             },
+        ),
+        (
+            "concurrent_modify",
+            |lab| {
+                let end = body::DestroyQp { overlaps: 2.into(), ..body::DestroyQp::default() };
+                lab.record(CLIENT, 0x77, CommandOpcode::DestroyQp, SECOND, &end);
+            },
+            |lab| *lab = Lab::new(),
+        ),
+        (
+            "early_query",
+            |lab| {
+                let end = body::DestroyQp { early_queries: 1.into(), ..body::DestroyQp::default() };
+                lab.record(CLIENT, 0x77, CommandOpcode::DestroyQp, SECOND, &end);
+                lab.edit(CLIENT, |nic| nic.write_back_ns = 10_000);
+            },
+            |lab| *lab = Lab::new(),
         ),
         (
             "refused",

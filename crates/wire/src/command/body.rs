@@ -223,8 +223,14 @@ bodies! {
         first_status: U16 = 40;
         /// The check that failed first, numbered as `glassnic_events::Check`.
         first_check: U16 = 42;
-        /// Always zero.
-        reserved1: [u8; 12] = 44;
+        /// Modifies that found another thread's on its way; 65,535 for more.
+        overlaps: U16 = 44;
+        /// Queries that came before the device had written its context back; 65,535 for more.
+        early_queries: U16 = 46;
+        /// Thread that came while another's modify was on its way, the last time.
+        overlap_by: U32 = 48;
+        /// That other thread.
+        overlap_with: U32 = 52;
     }
 
     /// REG_MR and REREG_MR (ibv_reg_mr(3)).
