@@ -30,11 +30,11 @@ fields! {
         RefusedNs "refused_ns" @ 0x50: 8 "and when, monotonic ns";
         Overlaps "overlaps" @ 0x58: 4 "modifies that found another thread's on its way";
         OverlapWith "overlap_with" @ 0x5c: 4 "the other thread, the last time";
-        OverlapBy "overlap_by" @ 0x78: 4 "the thread that came while the other's was on its way, the last time";
         QueriedNs "queried_ns" @ 0x60: 8 "when it was last queried, monotonic ns; 0 never";
         EarlyQueries "early_queries" @ 0x68: 4 "queries that came before the device had written its context back";
         SqPsn "sq_psn" @ 0x70: 4 "first PSN to send, as the last modify to RTS gave it";
         RqPsn "rq_psn" @ 0x74: 4 "first PSN to expect, as the last modify to RTR gave it";
+        OverlapBy "overlap_by" @ 0x78: 4 "the thread that came while the other's was on its way, the last time";
     }
 }
 
