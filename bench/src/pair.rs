@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::child::{self, Child};
-use crate::report::{Group, Kind};
+use crate::report::{Group, Kind, UNRECORDED};
 use crate::stats::Measure;
 use crate::{limits, udp, verbs};
 
@@ -82,6 +82,8 @@ pub(crate) enum Part {
     VerbsAlone,
     /// GlassNIC, two processes.
     Verbs,
+    /// The same without the flight recorder.
+    VerbsUnrecorded,
 }
 
 /// What is measured of a link, limits first, with its name in the table.
@@ -95,6 +97,7 @@ pub(crate) fn parts(group: Group) -> &'static [(Part, &'static str, Kind)] {
             (Part::Ring, "shared-memory ring", Kind::Limit),
             (Part::SingleCopy, "process_vm_writev", Kind::Limit),
             (Part::Verbs, GLASSNIC, Kind::GlassNic),
+            (Part::VerbsUnrecorded, UNRECORDED, Kind::Other),
         ],
         Group::Udp => &[
             (Part::Udp, "UDP", Kind::Limit),
@@ -128,6 +131,9 @@ impl Part {
         let mut command = Command::new(std::env::current_exe().context("who am I?")?);
         command.arg("side").arg(name(&self)).arg(side.to_string()).arg(name(&scale));
         command.env("GLASSNIC_DEVICES", "glass0=lo");
+        if self == Self::VerbsUnrecorded {
+            command.env("GLASSNIC_RECORDER", "0");
+        }
         match group {
             Group::Udp => command.env("GLASSNIC_LINK", "udp"),
             Group::Memory | Group::Shm => command.env("GLASSNIC_LINK", "shm"),
@@ -165,7 +171,7 @@ impl Side {
             Part::Udp => udp::measure(&mut partner, self.scale, false),
             Part::UdpOffload => udp::measure(&mut partner, self.scale, true),
             Part::VerbsAlone => verbs::alone(self.scale),
-            Part::Verbs => verbs::pair(&mut partner, self.scale),
+            Part::Verbs | Part::VerbsUnrecorded => verbs::pair(&mut partner, self.scale),
         }
     }
 }

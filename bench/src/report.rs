@@ -95,7 +95,12 @@ pub(crate) enum Bound {
     BytesPerS(f64),
     /// At most that many times the limit's latency of the same run.
     TimesLimit(f64),
+    /// At most that many times our own latency without the flight recorder, in the same run.
+    TimesUnrecorded(f64),
 }
+
+/// The name of GlassNIC without its flight recorder.
+pub(crate) const UNRECORDED: &str = "GlassNIC, recorder off";
 
 /// A floor of GlassNIC.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +112,9 @@ pub(crate) struct Floor {
 }
 
 /// All floors.
-pub(crate) const FLOORS: [Floor; 4] = [
+pub(crate) const FLOORS: [Floor; 5] = [
     Floor { link: Group::Shm, op: "SEND", size: SMALL, bound: Bound::Ns(3000.0) },
+    Floor { link: Group::Shm, op: "SEND", size: SMALL, bound: Bound::TimesUnrecorded(1.03) },
     Floor { link: Group::Shm, op: "WRITE", size: LARGE[1], bound: Bound::BytesPerS(4e9) },
     Floor { link: Group::Udp, op: "SEND", size: SMALL, bound: Bound::TimesLimit(2.0) },
     Floor { link: Group::Udp, op: "WRITE", size: LARGE[1], bound: Bound::BytesPerS(1e9) },
@@ -186,6 +192,11 @@ impl Report {
             Bound::Ns(most) => value <= most,
             Bound::BytesPerS(least) => value >= least,
             Bound::TimesLimit(most) => self.ratio(row, floor.size)? <= most,
+            Bound::TimesUnrecorded(most) => {
+                let mut rows = self.rows(floor.link);
+                let off = rows.find(|row| row.who == UNRECORDED && row.op == floor.op)?;
+                value <= most * off.figure(floor.size)?.0
+            }
         })
     }
 }
@@ -214,13 +225,25 @@ mod tests {
         }
         assert_eq!(report.limit(Group::Udp, SMALL), Some(200.0));
         assert_eq!(report.limit(Group::Udp, LARGE[1]), Some(6e9));
-        assert_eq!(FLOORS.map(|floor| report.is_met(&floor)), [None, None, Some(true), Some(true)]);
+        let nothing = [None, None, None];
+        assert_eq!(FLOORS.map(|floor| report.is_met(&floor))[..3], nothing);
+        assert_eq!(FLOORS.map(|floor| report.is_met(&floor))[3..], [Some(true), Some(true)]);
         let read = report.rows(Group::Udp).find(|row| row.op == "READ").unwrap();
         assert_eq!(report.ratio(read, SMALL), Some(1.5));
         let slow = vec![lat("SEND", 401.0), band("WRITE", 0.9e9)];
         for _ in 0..4 {
             report.add(Group::Udp, "GlassNIC", Kind::GlassNic, Ok(slow.clone()));
         }
-        assert_eq!(FLOORS.map(|floor| report.is_met(&floor))[2..], [Some(false), Some(false)]);
+        assert_eq!(FLOORS.map(|floor| report.is_met(&floor))[3..], [Some(false), Some(false)]);
+    }
+
+    #[test]
+    fn the_recorder_is_compared_with_none() {
+        let mut report = Report::new(Scale::Full);
+        report.add(Group::Shm, UNRECORDED, Kind::Other, Ok(vec![lat("SEND", 1000.0)]));
+        report.add(Group::Shm, "GlassNIC", Kind::GlassNic, Ok(vec![lat("SEND", 1029.0)]));
+        assert_eq!(report.is_met(&FLOORS[1]), Some(true));
+        report.add(Group::Shm, "GlassNIC", Kind::GlassNic, Ok(vec![lat("SEND", 1032.0); 2]));
+        assert_eq!(report.is_met(&FLOORS[1]), Some(false));
     }
 }

@@ -77,6 +77,7 @@ fn floor_text(floor: &Floor) -> String {
         Bound::Ns(ns) => format!("{size} <= {} us", ns / 1e3),
         Bound::BytesPerS(bytes) => format!("{size} >= {} GB/s", bytes / 1e9),
         Bound::TimesLimit(times) => format!("{size} <= {times} x limit"),
+        Bound::TimesUnrecorded(times) => format!("{size} <= {times} x recorder off"),
     }
 }
 

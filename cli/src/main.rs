@@ -49,7 +49,8 @@ Environment:
   GLASSNIC_LIBDIR   folder with libibverbs.so.1 and librdmacm.so.1
   GLASSNIC_DIR      folder in which processes find each other
   GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it
-  GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it";
+  GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it
+  GLASSNIC_RECORDER 0: no flight recorder, to see what it costs";
 
 #[derive(Subcommand)]
 enum Task {

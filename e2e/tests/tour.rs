@@ -41,11 +41,16 @@ const FRAME: &str = "\
 fn tour(page: &str, lang: &str) {
     let path = product::workspace().join("docs").join(page);
     let written = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let now = Walk::start(lang).through(&written);
+    let (now, picture) = Walk::start(lang).through(&written);
+    roxmltree::Document::parse(&picture).unwrap();
+    let shown = path.with_file_name("pictures").join(page.replace(".md", ".svg"));
     if std::env::var_os("GLASSNIC_UPDATE").is_some() {
         fs::write(&path, now).unwrap();
+        fs::create_dir_all(shown.parent().unwrap()).unwrap();
+        fs::write(&shown, picture).unwrap();
         return;
     }
+    assert!(shown.exists(), "{page} shows {}; GLASSNIC_UPDATE=1 makes it", shown.display());
     for (was, is) in written.lines().zip(now.lines()) {
         assert_eq!(essence(was), essence(is), "{page} shows {was:?}; GLASSNIC_UPDATE=1 renews it");
     }
@@ -126,8 +131,8 @@ impl Walk {
         Self { folder, lang: lang.into(), program, stdin, stdout, waits: false, names }
     }
 
-    /// The page with what its commands print now.
-    fn through(mut self, page: &str) -> String {
+    /// The page with what its commands print now, and the picture that they draw.
+    fn through(mut self, page: &str) -> (String, String) {
         let mut lines = Vec::new();
         // In a block of commands: whether its command's output has been put in place of the page's.
         let (mut console, mut printed) = (false, false);
@@ -150,7 +155,7 @@ impl Walk {
         // At the end of its input it closes what it has and ends.
         self.stdin = None;
         self.program.wait().unwrap();
-        lines.join("\n") + "\n"
+        (lines.join("\n") + "\n", fs::read_to_string(self.folder.join("life.svg")).unwrap())
     }
 
     /// Lets the program go on until it has done a step.

@@ -31,8 +31,16 @@ fn layout(limits: &Limits) -> Layout {
         // A table of handles never hands out the last index.
         object_slots: objects.map(|n| n as usize + 1),
         site_slots: 1024,
-        recorder_slots: 32_768,
+        recorder_slots: if records() { RECORDS } else { 0 },
     }
+}
+
+/// Records that the flight recorder keeps.
+const RECORDS: usize = 32_768;
+
+/// Whether there is a flight recorder: `GLASSNIC_RECORDER=0` does without, to see what it costs.
+fn records() -> bool {
+    std::env::var_os("GLASSNIC_RECORDER").is_none_or(|value| value != "0")
 }
 
 const MAX_SRQ: u32 = 65_536;
