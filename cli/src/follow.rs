@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use glassnic_explain::both;
-use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
+use glassnic_verbs::inspect::{Folder, NicView, RUN_VARIABLE, monotonic_ns};
 use glassnic_wire::command::CommandRecord;
 
 use crate::{lang, libdir, run};
@@ -20,19 +18,13 @@ use crate::{lang, libdir, run};
 /// How often the recorders are read: long before they overwrite what was not.
 const TICK: Duration = Duration::from_millis(5);
 
-/// What marks the processes of a program that is followed: they inherit it.
-const MARK: &str = "GLASSNIC_FOLLOWED";
-
 /// Whose NICs are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whom {
     Everybody,
     Process(u32),
-    /// A child of ours, and all that it starts.
-    Program {
-        child: u32,
-        started_ns: u64,
-    },
+    /// A program of ours, and all that it starts: they inherit this number, and show it in their segments.
+    Program(u64),
 }
 
 /// A NIC that is followed.
@@ -65,9 +57,7 @@ impl Follower {
         let folder = Folder::open().map_err(|error| error.to_string())?;
         let foreign = match whom {
             // What was there before is none of its own.
-            Whom::Program { .. } => {
-                folder.segments().map_err(|error| error.to_string())?.into_iter().collect()
-            }
+            Whom::Program(_) => folder.segments().map_err(|error| error.to_string())?.into_iter().collect(),
             _ => BTreeSet::new(),
         };
         Ok(Self { folder, whom, nics: Vec::new(), foreign })
@@ -99,12 +89,7 @@ impl Follower {
         match self.whom {
             Whom::Everybody => view.is_open() && view.is_alive(),
             Whom::Process(pid) => view.pid() == pid,
-            Whom::Program { child, started_ns } => {
-                // One that is gone already cannot be asked any more. It was closed and kept, as we ask of ours and hardly
-                // anybody else does.
-                let gone = || !view.is_alive() && !view.is_open() && view.opened_ns() >= started_ns;
-                view.pid() == child || is_marked(view.pid()) || gone()
-            }
+            Whom::Program(run) => view.run() == run,
         }
     }
 
@@ -122,12 +107,6 @@ impl Follower {
     }
 }
 
-fn is_marked(pid: u32) -> bool {
-    let mark = format!("{MARK}={}", std::process::id());
-    let environment = fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
-    environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
-}
-
 /// Runs a program as `glassnic run` does and follows its NICs, and those of what it starts. Gives its exit status.
 ///
 /// `look` is called again and again, and once more after the end; `quiet` leaves standard output to us.
@@ -143,12 +122,13 @@ pub(crate) fn program(
         words.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
     let libraries = libdir::find()?;
     glassnic_verbs::profile::from_env()?;
-    let mut follower = Follower::new(Whom::Program { child: 0, started_ns: monotonic_ns() })?;
+    let run = monotonic_ns();
+    let mut follower = Follower::new(Whom::Program(run))?;
     let mut command = Command::new(name);
     command.args(arguments);
     run::prepare(&mut command, &libraries);
     // What ends before we have looked can still be read.
-    command.env("GLASSNIC_KEEP", "1").env(MARK, std::process::id().to_string());
+    command.env("GLASSNIC_KEEP", "1").env(RUN_VARIABLE, run.to_string());
     if quiet {
         let stderr = std::io::stderr().as_fd().try_clone_to_owned();
         command.stdout(Stdio::from(
@@ -156,9 +136,6 @@ pub(crate) fn program(
         ));
     }
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", name.display()))?;
-    if let Whom::Program { child: pid, .. } = &mut follower.whom {
-        *pid = child.id();
-    }
     let status = loop {
         // In this order: what the program did last is read after its end.
         let ended = ended(&mut child)?;

@@ -187,7 +187,7 @@ static void lag(void) {
 static void *racer(void *argument) {
     struct ibv_qp *qp = argument;
     struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 100000; i++) {
         to_init(qp);
         ibv_modify_qp(qp, &reset, IBV_QP_STATE);
     }

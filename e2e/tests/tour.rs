@@ -51,14 +51,19 @@ fn tour(page: &str, lang: &str) {
         return;
     }
     assert!(shown.exists(), "{page} shows {}; GLASSNIC_UPDATE=1 makes it", shown.display());
-    for (was, is) in written.lines().zip(now.lines()) {
-        assert_eq!(essence(was), essence(is), "{page} shows {was:?}; GLASSNIC_UPDATE=1 renews it");
+    let (was, is) = (words(&written), words(&now));
+    for (at, (old, new)) in was.iter().zip(&is).enumerate() {
+        let around = |words: &[String]| words[at.saturating_sub(12)..words.len().min(at + 4)].join(" ");
+        let (shown, printed) = (around(&was), around(&is));
+        assert!(old == new, "{page} shows … {shown} …\nbut it is … {printed} …\nGLASSNIC_UPDATE=1 renews it");
     }
-    assert_eq!(
-        written.lines().count(),
-        now.lines().count(),
-        "{page} shows more or less than there is:\n{now}"
-    );
+    assert_eq!(was.len(), is.len(), "{page} shows more or less than there is:\n{now}");
+}
+
+/// The words of a page, wherever its lines break, without what differs from run to run.
+fn words(page: &str) -> Vec<String> {
+    let lines: Vec<String> = page.lines().map(essence).collect();
+    lines.join(" ").split_whitespace().map(str::to_owned).collect()
 }
 
 /// A line without what differs from run to run.
@@ -66,10 +71,13 @@ fn essence(line: &str) -> String {
     let rules = [
         (r"\b\d+(\.\d+)? ?(ns|us|µs|ms|s|min|h)\b", "TIME"),
         (r"\b(pid|process|thread|进程|线程) ?\d+", "$1 N"),
-        (r"\b0x[0-9a-f]{5,}|\+0x[0-9a-f]+", "0xN"),
+        // QP numbers have four digits at least.
+        (r"\b0x[0-9a-f]{4,}|\+0x[0-9a-f]+", "0xN"),
+        (r"\b(rnr_received) \d+", "$1 N"),
         // A dump: bytes, and their text.
-        (r"^(\s*[0-9a-f]{2,4})(\s+[0-9a-f]{2}\b){4,}.*", "$1 BYTES"),
-        (r"\d{4,}", "N"),
+        (r"^(\s*(0x)?[0-9a-f]{2,4})(\s+[0-9a-f]{2}\b){8,}.*", "$1 BYTES"),
+        (r"\b[0-9a-f]{8,}\b", "HEX"),
+        (r"\d{4,}|\d+ (times|RNR)|\d+ (次|个 RNR)", "N"),
         (r"\s+", " "),
         (r"[─━═-]{3,}", "LINE"),
     ];
