@@ -77,7 +77,8 @@ fn essence(line: &str) -> String {
         // A dump: bytes, and their text.
         (r"^(\s*(0x)?[0-9a-f]{2,4})(\s+[0-9a-f]{2}\b){8,}.*", "$1 BYTES"),
         (r"\b[0-9a-f]{8,}\b", "HEX"),
-        (r"\d{4,}|\d+ (times|RNR)|\d+ (次|个 RNR)", "N"),
+        (r"\d+ (times|RNR|次|个 RNR)", "N"),
+        (r"\d{4,}", "N"),
         (r"\s+", " "),
         (r"[─━═-]{3,}", "LINE"),
     ];
