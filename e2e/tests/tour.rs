@@ -77,6 +77,7 @@ fn essence(line: &str) -> String {
         // A dump: bytes, and their text.
         (r"^(\s*(0x)?[0-9a-f]{2,4})(\s+[0-9a-f]{2}\b){8,}.*", "$1 BYTES"),
         (r"\b[0-9a-f]{8,}\b", "HEX"),
+        (r"\b(record|记录) \d+", "$1 N"),
         (r"\d+ (times|RNR|次|个 RNR)", "N"),
         (r"\d{4,}", "N"),
         (r"\s+", " "),
