@@ -1,6 +1,7 @@
 // control.c: what control verbs cost through the C interface. Prints one "name value" a line, times in nanoseconds a queue
 // pair, which bench/src/control.rs reads. Every figure is the median over rounds that take turns, so that what disturbs one
-// disturbs the others too. Arguments: rounds, and how many idle queue pairs "many" are.
+// disturbs the others too. Arguments: rounds, and how many idle queue pairs "many" are. With 0 rounds it measures nothing but
+// what so many cost in memory.
 #include <glassnic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,31 +203,50 @@ static double pipeline(int deep)
 	return took;
 }
 
-static long rss(void)
+// Resident memory, and how much of it is the process's own, in KiB.
+static void resident(long *all, long *own)
 {
 	FILE *file = fopen("/proc/self/smaps_rollup", "r");
 	char line[256];
-	long kib = -1;
-	while (file && fgets(line, sizeof line, file))
-		if (sscanf(line, "Rss: %ld", &kib) == 1)
-			break;
+	*all = *own = -1;
+	while (file && fgets(line, sizeof line, file)) {
+		sscanf(line, "Rss: %ld", all);
+		sscanf(line, "Anonymous: %ld", own);
+	}
 	if (file)
 		fclose(file);
-	return kib;
+	must(*all >= 0 && *own >= 0, "/proc/self/smaps_rollup");
+}
+
+static void fill(struct ibv_qp **qps, int have, int n)
+{
+	for (int i = have; i < n; i++) {
+		qps[i] = create();
+		for (int step = 0; step < 3; step++)
+			modify(qps[i], step);
+	}
+}
+
+// What an idle queue pair in RTS costs, in a process that had but one at a time before: nothing that was given back is used again.
+static void memory(struct ibv_qp **qps, int n)
+{
+	long all[2], own[2];
+	for (int i = 0; i < 5000; i++) { // until the flight recorder is full, which is as large with one as with many
+		fill(qps, 0, 1);
+		destroy(qps[0]);
+	}
+	resident(&all[0], &own[0]);
+	fill(qps, 0, n);
+	resident(&all[1], &own[1]);
+	printf("idle_bytes %f\n", (all[1] - all[0]) * 1024.0 / n);
+	printf("idle_own_bytes %f\n", (own[1] - own[0]) * 1024.0 / n);
 }
 
 // Create, look up and modify while `n` queue pairs are there; `qps[..have]` are already.
 static void crowd(struct ibv_qp **qps, int have, int n)
 {
 	static double times[4][SAMPLES];
-	long before = rss();
-	for (int i = have; i < n; i++) {
-		qps[i] = create();
-		for (int step = 0; step < 3; step++)
-			modify(qps[i], step);
-	}
-	if (before >= 0 && n > 1000)
-		printf("idle_bytes %f\n", (rss() - before) * 1024.0 / (n - have));
+	fill(qps, have, n);
 	uint32_t seed = 12345;
 	for (int i = 0; i < SAMPLES; i++) {
 		seed = seed * 1664525 + 1013904223;
@@ -258,7 +278,7 @@ static void crowd(struct ibv_qp **qps, int have, int n)
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 100, many = argc > 2 ? atoi(argv[2]) : 100000, n;
-	if (rounds < 1 || rounds > ROUNDS_MAX || many < 2000)
+	if (rounds < 0 || rounds > ROUNDS_MAX || many < 2000)
 		return 2;
 	struct ibv_device **devices = ibv_get_device_list(&n);
 	must(devices && n, "no device");
@@ -269,6 +289,13 @@ int main(int argc, char **argv)
 		must(++gid_index < 64, "no GID");
 	must((pd = ibv_alloc_pd(context)) && (cq = ibv_create_cq(context, 1024, NULL, NULL, 0)), "a PD and a CQ");
 	destroy(create());
+	struct ibv_qp **qps = calloc(many, sizeof *qps);
+	must(qps != NULL, "calloc");
+	memset(qps, 1, many * sizeof *qps);
+	if (!rounds) {
+		memory(qps, many);
+		return 0;
+	}
 	pool();
 
 	static const int sizes[3] = { 1, 8, BATCH };
@@ -288,9 +315,6 @@ int main(int argc, char **argv)
 	printf("life %f\nlife_with_query %f\n", median(life[0], rounds), median(life[1], rounds));
 	printf("sequence %f\npipeline %f\n", median(piped[0], rounds), median(piped[1], rounds));
 
-	struct ibv_qp **qps = calloc(many, sizeof *qps);
-	must(qps != NULL, "calloc");
-	memset(qps, 1, many * sizeof *qps);
 	crowd(qps, 0, 100);
 	crowd(qps, 100, many);
 	for (int i = 0; i < many; i++)

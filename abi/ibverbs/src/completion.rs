@@ -2,7 +2,7 @@
 
 use crate::answer::{Errno, broken, code, failed, not_made, number, overran, pointer, refused, system};
 use crate::context::{COMP_VECTORS, Opened, opened};
-use crate::events::Unacked;
+use crate::events::{EventSubject, Unacked};
 use crate::layout::describe::CStruct;
 use crate::layout::*;
 use crate::operations;
@@ -48,13 +48,19 @@ pub(crate) struct CompletionQueue {
     opened: Arc<Opened>,
     channel: Option<(Arc<CompletionChannel>, u64)>,
     events: Unacked,
-    pub(crate) async_events: Arc<Unacked>,
+    async_events: Unacked,
     /// The completion that the extended interface reads. Like the rest of that interface, one thread at a time.
     pub(crate) current: UnsafeCell<Cqe>,
 }
 
 // SAFETY: `current` is used between `ibv_start_poll` and `ibv_end_poll` only, which the man page allows one thread at a time.
 unsafe impl Sync for CompletionQueue {}
+
+impl EventSubject for CompletionQueue {
+    fn async_events(&self) -> &Unacked {
+        &self.async_events
+    }
+}
 
 impl Object for CompletionQueue {
     type Public = ibv_cq_ex;
@@ -145,17 +151,16 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
         ..operations::CQ
     };
     let handle = cq.handle();
-    let async_events = Arc::new(Unacked::default());
     let object = CompletionQueue {
         cq,
         opened: opened.clone(),
         channel: channel.clone(),
         events: Unacked::default(),
-        async_events: async_events.clone(),
+        async_events: Unacked::default(),
         current: UnsafeCell::new(Cqe::default()),
     };
     let seen = CompletionQueue::store().insert(public, Arc::new(object));
-    opened.subjects().cqs.insert(handle, (seen.expose_provenance(), async_events));
+    opened.subjects().cqs.insert(handle, seen.expose_provenance());
     if let Some((channel, token)) = channel {
         channel.queues().insert(token, seen.expose_provenance());
         count_users(asked.channel, &channel);
@@ -183,8 +188,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         let handle = object.cq.handle();
         object.opened.subjects().cqs.remove(&handle);
         object.opened.context.withdraw_events(|event| event.subject == Subject::Cq(handle));
-        let note = |missing: u64| {
-            let events = u32::try_from(missing).unwrap_or(u32::MAX);
+        let note = |events| {
             object.opened.context.note_waiting(ObjectKind::Cq, handle, events);
         };
         object.events.wait(note);
@@ -219,7 +223,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
             let seen: *mut ibv_cq = core::ptr::with_exposed_provenance_mut(address);
             // One that was destroyed between the event and now is not told of.
             let Ok(queue) = CompletionQueue::store().get(seen) else { continue };
-            queue.cq.show_unacknowledged(queue.events.got());
+            queue.cq.show_unacknowledged(queue.events.got().into());
             // SAFETY: as promised by the caller, and not null; `seen` is a live object's struct.
             unsafe {
                 cq.write(seen);
@@ -232,7 +236,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
 
 pub(crate) extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     if let Ok(object) = CompletionQueue::store().get(cq) {
-        object.cq.show_unacknowledged(object.events.acked(nevents.into()));
+        object.cq.show_unacknowledged(object.events.acked(nevents).into());
     }
 }
 

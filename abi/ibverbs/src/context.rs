@@ -2,7 +2,6 @@
 
 use crate::answer::{Errno, broken, code, explains, left, pointer, system};
 use crate::device;
-use crate::events::Unacked;
 use crate::layout::*;
 use crate::operations;
 use crate::store::{Object, Store, given, taken};
@@ -26,8 +25,39 @@ pub(crate) struct Opened {
 /// What asynchronous events may be about: the pointers that C knows, by number.
 #[derive(Default)]
 pub(crate) struct Subjects {
-    pub(crate) qps: HashMap<u32, (usize, Arc<Unacked>)>,
-    pub(crate) cqs: HashMap<u32, (usize, Arc<Unacked>)>,
+    pub(crate) qps: Numbers,
+    pub(crate) cqs: HashMap<u32, usize>,
+}
+
+/// Addresses by QP number. Numbers come in blocks and one after the other, so a table costs each QP a word, where a map would
+/// cost it four.
+#[derive(Default)]
+pub(crate) struct Numbers(HashMap<u32, Box<[usize; PAGE]>>);
+
+/// Numbers of a page of [`Numbers`].
+const PAGE: usize = 256;
+
+impl Numbers {
+    fn place(number: u32) -> (u32, usize) {
+        (number / PAGE as u32, number as usize % PAGE)
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<usize> {
+        let (page, at) = Self::place(number);
+        self.0.get(&page).map(|page| page[at]).filter(|address| *address != 0)
+    }
+
+    pub(crate) fn insert(&mut self, number: u32, address: usize) {
+        let (page, at) = Self::place(number);
+        self.0.entry(page).or_insert_with(|| Box::new([0; PAGE]))[at] = address;
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        let (page, at) = Self::place(number);
+        if let Some(page) = self.0.get_mut(&page) {
+            page[at] = 0;
+        }
+    }
 }
 
 impl Opened {
@@ -129,4 +159,24 @@ static AT_END: extern "C" fn() = at_end;
 /// The open device behind an argument.
 pub(crate) fn opened(call: Call, context: *mut ibv_context) -> Result<Arc<Opened>, Errno> {
     given::<Opened>(call, context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_its_address_until_it_is_removed() {
+        let mut numbers = Numbers::default();
+        for number in [0, 255, 256, 0xff_ffff] {
+            assert_eq!(numbers.get(number), None);
+            numbers.insert(number, number as usize + 8);
+        }
+        for number in [0, 255, 256, 0xff_ffff] {
+            assert_eq!(numbers.get(number), Some(number as usize + 8));
+            numbers.remove(number);
+            assert_eq!(numbers.get(number), None);
+        }
+        numbers.remove(77_777);
+    }
 }

@@ -9,48 +9,61 @@ use crate::store::{Object, Store};
 use core::ffi::c_int;
 use glassnic_verbs::events::{Call, Field, Rule};
 use glassnic_verbs::{AsyncEvent, Subject};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Events that a program has got and not acknowledged yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unacked {
-    count: Mutex<u64>,
-    fell: Condvar,
-}
+pub(crate) struct Unacked(AtomicU32);
+
+/// Where destroys of all objects wait for acknowledgements: few do, and an object of its own would cost each QP more than the
+/// count does.
+static FELL: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+
+/// How many wait there.
+static WAITING: AtomicU32 = AtomicU32::new(0);
 
 impl Unacked {
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self, f: impl Fn(u32) -> u32) -> u32 {
+        let before = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| Some(f(count)));
+        f(before.unwrap_or_else(|count| count))
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
     }
 
     /// The program gets an event; how many it has not acknowledged now.
-    pub(crate) fn got(&self) -> u64 {
-        let mut count = self.lock();
-        *count += 1;
-        *count
+    pub(crate) fn got(&self) -> u32 {
+        self.change(|count| count.saturating_add(1))
     }
 
     /// The program acknowledges events, and how many are left. More than it has got count as all of them.
-    pub(crate) fn acked(&self, events: u64) -> u64 {
-        let mut count = self.lock();
-        *count = count.saturating_sub(events);
-        self.fell.notify_all();
-        *count
+    pub(crate) fn acked(&self, events: u32) -> u32 {
+        let left = self.change(|count| count.saturating_sub(events));
+        // Whoever waits says so before it looks at the count.
+        if WAITING.load(Ordering::SeqCst) > 0 {
+            let _held = FELL.0.lock().unwrap_or_else(PoisonError::into_inner);
+            FELL.1.notify_all();
+        }
+        left
     }
 
     /// Waits until all are acknowledged, as destroying an object does. If it must wait, `note` is told for how many, and
     /// then that there are none.
-    pub(crate) fn wait(&self, note: impl Fn(u64)) {
-        let missing = *self.lock();
+    pub(crate) fn wait(&self, note: impl Fn(u32)) {
+        let missing = self.count();
         if missing == 0 {
             return;
         }
         note(missing);
-        let mut count = self.lock();
-        while *count > 0 {
-            count = self.fell.wait(count).unwrap_or_else(PoisonError::into_inner);
+        WAITING.fetch_add(1, Ordering::SeqCst);
+        let mut held = FELL.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.count() > 0 {
+            held = FELL.1.wait(held).unwrap_or_else(PoisonError::into_inner);
         }
-        drop(count);
+        drop(held);
+        WAITING.fetch_sub(1, Ordering::SeqCst);
         note(0);
     }
 }
@@ -80,19 +93,33 @@ fn next_event(opened: &Opened) -> Result<ibv_async_event, Errno> {
     loop {
         opened.context.note_sleep();
         let AsyncEvent { kind, subject } = opened.context.take_event().map_err(|e| system(&e))?;
+        // Held until the event counts: a destroy takes its object from the subjects, and then waits for what was counted.
         let subjects = opened.subjects();
         let about = match subject {
             Subject::Port(port) => return Ok(told(kind.value(), async_element { port_num: port.into() })),
-            Subject::Qp(qpn) => subjects.qps.get(&qpn),
-            Subject::Cq(handle) => subjects.cqs.get(&handle),
+            Subject::Qp(qpn) => subjects.qps.get(qpn).filter(|address| counted::<QueuePair>(*address)),
+            Subject::Cq(handle) => {
+                subjects.cqs.get(&handle).copied().filter(|address| counted::<CompletionQueue>(*address))
+            }
         };
         // One that was destroyed between the event and now is not told of.
-        if let Some((address, unacked)) = about {
-            unacked.got();
-            let object = core::ptr::with_exposed_provenance_mut(*address);
+        if let Some(address) = about {
+            let object = core::ptr::with_exposed_provenance_mut(address);
             return Ok(told(kind.value(), async_element { object }));
         }
     }
+}
+
+/// Counts an event of an object that asynchronous events are about; false if it is not there any more.
+fn counted<T: EventSubject>(address: usize) -> bool {
+    let found = find(T::store(), core::ptr::with_exposed_provenance_mut(address));
+    found.is_some_and(|object| object.async_events().got() > 0)
+}
+
+/// An object that asynchronous events are about.
+pub(crate) trait EventSubject: Object {
+    /// Those of its events that were not acknowledged.
+    fn async_events(&self) -> &Unacked;
 }
 
 fn told(event_type: ibv_event_type, element: async_element) -> ibv_async_event {
@@ -106,11 +133,10 @@ fn told(event_type: ibv_event_type, element: async_element) -> ibv_async_event {
 pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     // SAFETY: as promised by the caller.
     let Some(event) = (unsafe { event.as_ref() }) else { return };
-    let unacked = match event.event_type {
+    match event.event_type {
         IBV_EVENT_CQ_ERR => {
             // SAFETY: events of this kind are about a CQ.
-            let cq = unsafe { event.element.object }.cast();
-            find(CompletionQueue::store(), cq).map(|cq| cq.async_events.clone())
+            acknowledge::<CompletionQueue>(unsafe { event.element.object }.cast());
         }
         IBV_EVENT_QP_FATAL
         | IBV_EVENT_QP_REQ_ERR
@@ -121,13 +147,15 @@ pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event)
         | IBV_EVENT_PATH_MIG_ERR
         | IBV_EVENT_QP_LAST_WQE_REACHED => {
             // SAFETY: events of these kinds are about a QP.
-            let qp = unsafe { event.element.object }.cast();
-            find(QueuePair::store(), qp).map(|qp| qp.async_events.clone())
+            acknowledge::<QueuePair>(unsafe { event.element.object }.cast());
         }
-        _ => None,
-    };
-    if let Some(unacked) = unacked {
-        unacked.acked(1);
+        _ => {}
+    }
+}
+
+fn acknowledge<T: EventSubject>(seen: *mut T::Seen) {
+    if let Some(object) = find(T::store(), seen) {
+        object.async_events().acked(1);
     }
 }
 
@@ -160,6 +188,6 @@ mod tests {
             assert_eq!(waiting.join().unwrap(), [2, 0]);
         });
         unacked.got();
-        assert_eq!(*unacked.lock(), 1, "too many acknowledgements do not count ahead");
+        assert_eq!(unacked.count(), 1, "too many acknowledgements do not count ahead");
     }
 }

@@ -178,9 +178,10 @@ pub(crate) unsafe fn destination(
     let Some(address) = (unsafe { live::<Address>(ah) }) else {
         return Err(Rule::BadHandle { kind: ObjectKind::Ah, handle: 0 });
     };
-    if address.pd != object.pd {
+    let needs = object.qp.pd();
+    if address.pd != needs {
         let (kind, handle) = (ObjectKind::Ah, address.ah.handle());
-        return Err(Rule::OtherPd { kind, handle, pd: address.pd, needs: object.pd });
+        return Err(Rule::OtherPd { kind, handle, pd: address.pd, needs });
     }
     Ok(UdDest { av: *address.ah.vector(), qpn: glassnic_verbs::Qpn::new(qpn), qkey })
 }

@@ -330,7 +330,8 @@ fn check_flags(call: Call, flags: u32) -> Result<(), Errno> {
 fn gid_entries(context: &Context) -> Vec<ibv_gid_entry> {
     // Reading the port brings the table up to date.
     let _ = context.port();
-    let host = context.device().host();
+    let device = context.device();
+    let host = device.host();
     let ndev_ifindex = host.interface_now().map_or(0, |interface| interface.index);
     let row = |index: u32, gid: [u8; 16]| ibv_gid_entry {
         gid: ibv_gid { raw: gid },

@@ -4,12 +4,12 @@ use crate::answer::{Errno, broken, code, failed, not_made, pointer, refused};
 use crate::attributes;
 use crate::completion::CompletionQueue;
 use crate::context::{Opened, opened};
-use crate::events::Unacked;
+use crate::events::{EventSubject, Unacked};
 use crate::layout::*;
 use crate::memory::Domain;
 use crate::operations;
 use crate::post_ex::Batch;
-use crate::store::{Object, Store, given, live, no_object, taken};
+use crate::store::{Object, StartsWith, Store, given, live, no_object, taken};
 use core::ffi::c_int;
 use core::ptr;
 use glassnic_verbs::attr::QpAttr;
@@ -20,22 +20,13 @@ use std::sync::Arc;
 /// A queue pair.
 pub(crate) struct QueuePair {
     pub(crate) qp: Qp,
-    /// The handle of its protection domain.
-    pub(crate) pd: u32,
-    opened: Arc<Opened>,
-    init: ibv_qp_init_attr,
-    pub(crate) async_events: Arc<Unacked>,
+    async_events: Unacked,
     /// The posting interface of one call a field, if the program asked for it.
     pub(crate) batch: Option<Box<Batch>>,
 }
 
-// SAFETY: the raw pointers in `init` are the program's own and only given back.
-unsafe impl Send for QueuePair {}
-// SAFETY: as above; nothing changes them.
-unsafe impl Sync for QueuePair {}
-
 impl Object for QueuePair {
-    type Public = verbs_qp;
+    type Public = ibv_qp;
     type Seen = ibv_qp;
     const TAG: u64 = 0x676c_6173_735f_7170;
     const KIND: ObjectKind = ObjectKind::Qp;
@@ -44,6 +35,15 @@ impl Object for QueuePair {
     fn store() -> &'static Store<Self> {
         static STORE: Store<QueuePair> = Store::new();
         &STORE
+    }
+}
+
+// SAFETY: an extended QP, and that begins with a QP.
+unsafe impl StartsWith<ibv_qp> for verbs_qp {}
+
+impl EventSubject for QueuePair {
+    fn async_events(&self) -> &Unacked {
+        &self.async_events
     }
 }
 
@@ -211,33 +211,32 @@ impl Wanted {
     /// # Errors
     /// The device was closed meanwhile.
     pub(crate) fn give(self, call: Call, qp: Qp, operations: Option<u64>) -> Result<*mut ibv_qp, Errno> {
-        let init = ibv_qp_init_attr { cap: attributes::cap_to_c(qp.cap()), ..self.attr };
         let Ok(domain) = Domain::store().public(self.pd) else {
             return Err(no_object::<Domain>(call, false));
         };
         // SAFETY: the struct of an object of the store, whose blocks stay; `context` never changes.
         let context = unsafe { (*domain).context };
         let opened = opened(call, context)?;
-        let public = public(context, self.pd, &init, &qp);
+        let public = public(context, self.pd, &self.attr, &qp);
         let qpn = qp.qpn();
-        let async_events = Arc::new(Unacked::default());
-        let object = QueuePair {
-            batch: operations.map(|_| Box::new(Batch::new(qp.cap()))),
-            qp,
-            pd: self.domain.0.handle(),
-            opened: opened.clone(),
-            init,
-            async_events: async_events.clone(),
+        let batch = operations.map(|_| Box::new(Batch::new(qp.cap())));
+        let extended = batch.is_some();
+        let object = Arc::new(QueuePair { batch, qp, async_events: Unacked::default() });
+        let store = QueuePair::store();
+        let seen = if extended {
+            let qp_ex = ibv_qp_ex { qp_base: public, ..operations::QP.qp_ex };
+            store.insert(verbs_qp { qp_ex, ..operations::QP }, object)
+        } else {
+            // Nobody may look behind the plain struct: ibv_qp_to_qp_ex gives null.
+            store.insert(public, object)
         };
-        let seen = QueuePair::store().insert(public, Arc::new(object));
-        opened.subjects().qps.insert(qpn, (seen.expose_provenance(), async_events));
+        opened.subjects().qps.insert(qpn, seen.expose_provenance());
         Ok(seen)
     }
 }
 
-fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, qp: &Qp) -> verbs_qp {
-    let mut public = operations::QP;
-    public.qp_ex.qp_base = ibv_qp {
+fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, qp: &Qp) -> ibv_qp {
+    ibv_qp {
         context,
         qp_context: attr.qp_context,
         pd,
@@ -248,9 +247,8 @@ fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, q
         qp_num: qp.qpn(),
         state: IBV_QPS_RESET,
         qp_type: attr.qp_type,
-        ..public.qp_ex.qp_base
-    };
-    public
+        ..operations::QP.qp_ex.qp_base
+    }
 }
 
 /// # Safety
@@ -290,7 +288,26 @@ pub(crate) fn offered(
 pub(crate) fn show_state(seen: *mut ibv_qp, qp: &Qp) {
     if let Ok(public) = QueuePair::store().public(seen) {
         // SAFETY: the struct of an object of the store.
-        unsafe { (*public).qp_ex.qp_base.state = qp.state().value() };
+        unsafe { (*public).state = qp.state().value() };
+    }
+}
+
+/// What the QP was created with: the struct's pointers, as the library of rdma-core gives them back, and what the device granted.
+///
+/// # Safety
+/// `seen` is a QP.
+unsafe fn created_with(seen: *mut ibv_qp, qp: &Qp) -> ibv_qp_init_attr {
+    // SAFETY: as promised by the caller.
+    let (qp_context, send_cq, recv_cq, srq) =
+        unsafe { ((*seen).qp_context, (*seen).send_cq, (*seen).recv_cq, (*seen).srq) };
+    ibv_qp_init_attr {
+        qp_context,
+        send_cq,
+        recv_cq,
+        srq,
+        cap: attributes::cap_to_c(qp.cap()),
+        qp_type: qp.qp_type().value(),
+        sq_sig_all: qp.sq_sig_all().into(),
     }
 }
 
@@ -314,10 +331,22 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
         // SAFETY: as promised by the caller, and not null.
         unsafe {
             attr.write(attributes::to_c(&now));
-            init_attr.write(object.init);
+            init_attr.write(created_with(qp, &object.qp));
         }
         Ok(())
     }))
+}
+
+/// Takes a QP from those that asynchronous events are told of.
+///
+/// # Safety
+/// `seen` is a QP.
+unsafe fn forget(seen: *mut ibv_qp, qpn: u32) {
+    // SAFETY: as promised by the caller; `context` never changes.
+    let context = unsafe { (*seen).context };
+    if let Ok(opened) = Opened::store().get(context) {
+        opened.subjects().qps.remove(qpn);
+    }
 }
 
 /// Destroys a QP, and waits until the program has acknowledged the events that it has got.
@@ -331,12 +360,11 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         // What it could not tell so far goes with it.
         failed(object.qp.context(), qpn);
         object.qp.destroy().map_err(|refusal| refused(&refusal))?;
-        object.opened.subjects().qps.remove(&qpn);
-        object.opened.context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
-        object.async_events.wait(|missing| {
-            let events = u32::try_from(missing).unwrap_or(u32::MAX);
-            object.opened.context.note_waiting(ObjectKind::Qp, qpn, events);
-        });
+        let context = object.qp.context();
+        // SAFETY: a live object's struct.
+        unsafe { forget(qp, qpn) };
+        context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
+        object.async_events.wait(|events| context.note_waiting(ObjectKind::Qp, qpn, events));
         taken::<QueuePair>(call, qp).map(drop)
     }))
 }

@@ -1,26 +1,34 @@
 //! Objects that C holds pointers to: which of them live, and what stands behind each.
 //!
-//! C sees a struct of `verbs.h`; behind it, in the same block of memory, lies a tag and the Rust object. Blocks come from a store of
-//! their type and never go back to the allocator, so the tag of a destroyed object can be read for ever: a program that uses a
-//! destroyed QP gets `EINVAL`, where a freed block would give it a crash or another object. A block waits for [`QUARANTINE`]
-//! others before it serves again.
+//! C sees a struct of `verbs.h`; in front of it, in the same block of memory, lie a tag and the Rust object. Blocks come from a
+//! store of their type and never go back to the allocator, so the tag of a destroyed object can be read for ever: a program that
+//! uses a destroyed QP gets `EINVAL`, where a freed block would give it a crash or another object. A block waits for
+//! [`QUARANTINE`] others before it serves again.
+//!
+//! Blocks are cut from chunks that lie at multiples of their size. So an address says which chunk it would be in, and the few
+//! chunks are all that the store has to know: there is no entry of an object anywhere that a lookup would have to fetch.
 
 use crate::answer::{Errno, refused};
 use crate::layout::describe::CStruct;
+use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use glassnic_verbs::events::{Call, Field, ObjectKind, Refusal, Rule};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many destroyed objects of a type are kept apart from use.
 const QUARANTINE: usize = 64;
 
+/// Bytes of a chunk, and what its address is a multiple of.
+const CHUNK: usize = 16 << 10;
+
 /// A Rust object that C knows by a pointer.
 pub(crate) trait Object: Send + Sync + Sized + 'static {
-    /// The struct that lies in front of the object.
+    /// The struct that lies behind the object.
     type Public: CStruct;
     /// The struct that C holds a pointer to: `Public` or a part of it.
     type Seen;
@@ -37,18 +45,38 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
     fn store() -> &'static Store<Self>;
 }
 
-/// One block.
+/// A struct that C may be given for a `P`: that, or one that goes on behind it.
+///
+/// # Safety
+/// It begins with a `P`.
+pub(crate) unsafe trait StartsWith<P>: CStruct {}
+
+// SAFETY: it is one.
+unsafe impl<P: CStruct> StartsWith<P> for P {}
+
+/// What a block begins with.
 #[repr(C)]
-struct Block<T: Object> {
-    /// Read and written by C, too.
-    public: UnsafeCell<T::Public>,
+struct Head<T> {
     /// [`Object::TAG`] while the object lives, else zero.
     tag: AtomicU64,
     /// Written under the store's lock only, while `tag` is zero.
     inner: UnsafeCell<Option<Arc<T>>>,
 }
 
-/// Addresses of blocks, which nobody chooses to collide: a multiplication spreads them.
+/// One block.
+#[repr(C)]
+struct Block<T, P> {
+    head: Head<T>,
+    /// Read and written by C, too.
+    public: UnsafeCell<P>,
+}
+
+/// Where the struct that C sees lies in a block.
+const fn seen_at<T: Object>() -> usize {
+    offset_of!(Block<T, T::Public>, public) + T::SEEN_AT
+}
+
+/// Addresses of chunks, which nobody chooses to collide: a multiplication spreads them.
 #[derive(Default)]
 struct AddressHasher(u64);
 
@@ -74,22 +102,87 @@ pub(crate) struct Store<T: Object> {
 }
 
 struct Blocks {
-    /// The address of every block there ever was.
-    known: HashSet<usize, BuildHasherDefault<AddressHasher>>,
+    chunks: HashMap<usize, Chunk, BuildHasherDefault<AddressHasher>>,
+    sizes: Vec<Size>,
+}
+
+/// Memory for blocks of one size.
+struct Chunk {
+    block: usize,
+    /// Blocks that were cut from it so far.
+    cut: usize,
+}
+
+/// Blocks of one size.
+struct Size {
+    block: usize,
+    /// The chunk from which the next is cut.
+    chunk: usize,
     /// Blocks without an object, longest dead first.
     free: VecDeque<usize>,
+}
+
+impl Blocks {
+    /// The address of the block that an address is the beginning of; `None` if it is none.
+    fn known(&self, address: usize) -> Option<usize> {
+        let start = address & !(CHUNK - 1);
+        let chunk = self.chunks.get(&start)?;
+        let at = address - start;
+        (at.is_multiple_of(chunk.block) && at / chunk.block < chunk.cut).then_some(address)
+    }
+
+    /// A block without an object, and whether it is a fresh one, whose head is not written yet.
+    fn take(&mut self, block: usize) -> (usize, bool) {
+        let size = match self.sizes.iter_mut().position(|size| size.block == block) {
+            Some(at) => &mut self.sizes[at],
+            None => {
+                self.sizes.push(Size { block, chunk: 0, free: VecDeque::new() });
+                let last = self.sizes.len() - 1;
+                &mut self.sizes[last]
+            }
+        };
+        if size.free.len() > QUARANTINE
+            && let Some(longest) = size.free.pop_front()
+        {
+            return (longest, false);
+        }
+        let room = self.chunks.get(&size.chunk).is_some_and(|chunk| (chunk.cut + 1) * block <= CHUNK);
+        if !room {
+            size.chunk = memory();
+        }
+        let chunk = self.chunks.entry(size.chunk).or_insert(Chunk { block, cut: 0 });
+        chunk.cut += 1;
+        (size.chunk + (chunk.cut - 1) * block, true)
+    }
+
+    /// A block has no object any more.
+    fn give_back(&mut self, address: usize) {
+        let Some(chunk) = self.chunks.get(&(address & !(CHUNK - 1))) else { return };
+        if let Some(size) = self.sizes.iter_mut().find(|size| size.block == chunk.block) {
+            size.free.push_back(address);
+        }
+    }
+}
+
+/// Memory for a chunk, which is never freed.
+fn memory() -> usize {
+    const LAYOUT: Layout = match Layout::from_size_align(CHUNK, CHUNK) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a chunk's size is a power of two"),
+    };
+    // SAFETY: the layout has a size.
+    let memory = unsafe { std::alloc::alloc(LAYOUT) };
+    if memory.is_null() {
+        std::alloc::handle_alloc_error(LAYOUT);
+    }
+    memory.expose_provenance()
 }
 
 impl<T: Object> Store<T> {
     /// An empty store.
     pub(crate) const fn new() -> Self {
-        Self {
-            blocks: Mutex::new(Blocks {
-                known: HashSet::with_hasher(BuildHasherDefault::new()),
-                free: VecDeque::new(),
-            }),
-            holds: PhantomData,
-        }
+        let chunks = HashMap::with_hasher(BuildHasherDefault::new());
+        Self { blocks: Mutex::new(Blocks { chunks, sizes: Vec::new() }), holds: PhantomData }
     }
 
     fn lock(&self) -> MutexGuard<'_, Blocks> {
@@ -98,29 +191,24 @@ impl<T: Object> Store<T> {
     }
 
     /// Gives an object to C.
-    pub(crate) fn insert(&self, public: T::Public, object: Arc<T>) -> *mut T::Seen {
-        let mut blocks = self.lock();
-        let reused = if blocks.free.len() > QUARANTINE { blocks.free.pop_front() } else { None };
-        let block: *mut Block<T> = match reused {
-            Some(address) => core::ptr::with_exposed_provenance_mut(address),
-            None => {
-                let empty = Block {
-                    public: UnsafeCell::new(public),
-                    tag: AtomicU64::new(0),
-                    inner: UnsafeCell::new(None),
-                };
-                let block = Box::into_raw(Box::new(empty));
-                blocks.known.insert(block.expose_provenance());
-                block
-            }
-        };
-        // SAFETY: a block of this store, without an object, and under the lock: nobody else reads or writes it.
-        unsafe {
-            (*block).public.get().write(public);
-            (*block).inner.get().write(Some(object));
-            (*block).tag.store(T::TAG, Ordering::Release);
+    pub(crate) fn insert<P: StartsWith<T::Public>>(&self, public: P, object: Arc<T>) -> *mut T::Seen {
+        const {
+            assert!(size_of::<Block<T, P>>() <= CHUNK && align_of::<Block<T, P>>() <= align_of::<u64>());
+            assert!(offset_of!(Block<T, P>, public) == offset_of!(Block<T, T::Public>, public));
         }
-        seen(block)
+        let mut blocks = self.lock();
+        let (address, fresh) = blocks.take(size_of::<Block<T, P>>());
+        let block: *mut Block<T, P> = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: a block of this store and of this size, without an object, and under the lock: nobody else reads or writes it.
+        unsafe {
+            if fresh {
+                (&raw mut (*block).head).write(Head { tag: AtomicU64::new(0), inner: UnsafeCell::new(None) });
+            }
+            (*block).public.get().write(public);
+            (*block).head.inner.get().write(Some(object));
+            (*block).head.tag.store(T::TAG, Ordering::Release);
+        }
+        core::ptr::with_exposed_provenance_mut(address + seen_at::<T>())
     }
 
     /// The object behind a pointer from C.
@@ -129,20 +217,24 @@ impl<T: Object> Store<T> {
     /// `EINVAL` for a pointer that is null, not one of this type's, or of a destroyed object.
     pub(crate) fn get(&self, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
         let blocks = self.lock();
-        let block = Self::known(&blocks, seen)?;
+        let head = Self::known(&blocks, seen)?;
         // SAFETY: a block of this store, and under the lock nobody changes `inner`.
-        unsafe { (*(*block).inner.get()).clone() }.ok_or(Errno::EINVAL)
+        unsafe { (*(*head).inner.get()).clone() }.ok_or(Errno::EINVAL)
     }
 
     /// All objects that live, unless somebody is at the store: for the end of the process, which waits for nobody.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let Ok(blocks) = self.blocks.try_lock() else { return Vec::new() };
-        let object = |address: &usize| {
-            let block: *mut Block<T> = core::ptr::with_exposed_provenance_mut(*address);
-            // SAFETY: a block of this store, and under the lock nobody changes `inner`.
-            unsafe { (*(*block).inner.get()).clone() }
+        let cut = |(start, chunk): (&usize, &Chunk)| {
+            let (start, block) = (*start, chunk.block);
+            (0..chunk.cut).map(move |n| start + n * block)
         };
-        blocks.known.iter().filter_map(object).collect()
+        let object = |address: usize| {
+            let head: *mut Head<T> = core::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: a block of this store, and under the lock nobody changes `inner`.
+            unsafe { (*(*head).inner.get()).clone() }
+        };
+        blocks.chunks.iter().flat_map(cut).filter_map(object).collect()
     }
 
     /// Takes an object back from C. What C still holds a pointer to answers `EINVAL` from now on.
@@ -151,14 +243,14 @@ impl<T: Object> Store<T> {
     /// As [`Store::get`].
     pub(crate) fn remove(&self, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
         let mut blocks = self.lock();
-        let block = Self::known(&blocks, seen)?;
+        let head = Self::known(&blocks, seen)?;
         // SAFETY: a block of this store, under the lock.
         let object = unsafe {
-            (*block).tag.store(0, Ordering::Release);
-            (*(*block).inner.get()).take()
+            (*head).tag.store(0, Ordering::Release);
+            (*(*head).inner.get()).take()
         };
         let object = object.ok_or(Errno::EINVAL)?;
-        blocks.free.push_back(block.addr());
+        blocks.give_back(head.addr());
         Ok(object)
     }
 
@@ -168,18 +260,14 @@ impl<T: Object> Store<T> {
     /// As [`Store::get`].
     pub(crate) fn public(&self, seen: *mut T::Seen) -> Result<*mut T::Public, Errno> {
         let blocks = self.lock();
-        let block = Self::known(&blocks, seen)?;
+        let block: *mut Block<T, T::Public> = Self::known(&blocks, seen)?.cast();
         // SAFETY: a block of this store; only the address of a field is taken.
         Ok(unsafe { (*block).public.get() })
     }
 
-    fn known(blocks: &Blocks, seen: *mut T::Seen) -> Result<*mut Block<T>, Errno> {
-        let address = seen.addr().wrapping_sub(T::SEEN_AT);
-        if blocks.known.contains(&address) {
-            Ok(core::ptr::with_exposed_provenance_mut(address))
-        } else {
-            Err(Errno::EINVAL)
-        }
+    fn known(blocks: &Blocks, seen: *mut T::Seen) -> Result<*mut Head<T>, Errno> {
+        let address = blocks.known(seen.addr().wrapping_sub(seen_at::<T>()));
+        address.map(core::ptr::with_exposed_provenance_mut).ok_or(Errno::EINVAL)
     }
 }
 
@@ -210,10 +298,6 @@ pub(crate) fn no_object<T: Object>(call: Call, null: bool) -> Errno {
     refused(&Refusal::new(call, rule))
 }
 
-fn seen<T: Object>(block: *mut Block<T>) -> *mut T::Seen {
-    block.wrapping_byte_add(T::SEEN_AT).cast()
-}
-
 /// The object behind a pointer from C, on the data path: no lock, only a look at the tag.
 ///
 /// # Safety
@@ -222,13 +306,13 @@ pub(crate) unsafe fn live<'a, T: Object>(seen: *mut T::Seen) -> Option<&'a T> {
     if seen.is_null() {
         return None;
     }
-    let block: *mut Block<T> = seen.wrapping_byte_sub(T::SEEN_AT).cast();
+    let head: *mut Head<T> = seen.wrapping_byte_sub(const { seen_at::<T>() }).cast();
     // SAFETY: blocks are never freed, so the tag can be read; while it is set, the object is there and nobody changes it.
     unsafe {
-        if (*block).tag.load(Ordering::Acquire) != T::TAG {
+        if (*head).tag.load(Ordering::Acquire) != T::TAG {
             return None;
         }
-        (*(*block).inner.get()).as_deref()
+        (*(*head).inner.get()).as_deref()
     }
 }
 

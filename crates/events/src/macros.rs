@@ -21,7 +21,7 @@ macro_rules! named_enum {
     ) => {
         $(#[$outer])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u32)]
+        #[repr(u8)]
         pub enum $kind { $( $(#[$inner])* #[doc = concat!("`", $name, "`")] $variant = $value, )+ }
 
         impl $kind {

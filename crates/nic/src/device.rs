@@ -25,6 +25,7 @@ use crate::port::Port;
 use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
+use crate::slots::Slots;
 use crate::table::Table;
 use crate::world::Notifier;
 
@@ -97,7 +98,7 @@ pub struct Nic {
     pub(crate) cqs: Table<CqEntry>,
     ahs: Table<Ah>,
     pub(crate) channels: Table<()>,
-    pub(crate) qps: Vec<Option<Box<QpEntry>>>,
+    pub(crate) qps: Slots<QpEntry>,
     pub(crate) free_slots: VecDeque<u32>,
     pub(crate) qpns: QpnTable,
     pub(crate) ledger: Ledger,
@@ -105,7 +106,6 @@ pub struct Nic {
     pub(crate) ready: VecDeque<u32>,
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) notifier: Arc<dyn Notifier>,
-    pub(crate) seed: u64,
 }
 
 impl Nic {
@@ -128,7 +128,7 @@ impl Nic {
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
             channels: Table::new(memory.layout().channels()),
-            qps: Vec::new(),
+            qps: Slots::default(),
             free_slots: VecDeque::new(),
             qpns: QpnTable::new(splitmix(&mut seed)),
             ledger: Ledger::new(memory),
@@ -136,7 +136,6 @@ impl Nic {
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             notifier,
-            seed,
         }
     }
 
@@ -445,7 +444,7 @@ impl Nic {
     /// Makes a refusal and keeps it.
     pub fn refuse(&mut self, now: u64, call: Call, qpn: Option<u32>, rule: Rule) -> Refusal {
         let slot = qpn.and_then(|qpn| self.qpns.slot(qpn));
-        let entry = slot.and_then(|slot| self.qps.get(slot as usize)?.as_deref());
+        let entry = slot.and_then(|slot| self.qps.get(slot));
         let refusal = refusal(call, qpn, rule);
         let refusal = entry.map_or(refusal, |entry| refusal.in_state(entry.shared.state()));
         self.ledger.refuse(now, slot, refusal)
@@ -489,5 +488,28 @@ impl Nic {
             max_qp_rd_atom: self.limits.max_qp_rd_atom,
             atomics: self.limits.atomics,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{DRIVER_LEN, QPC_LEN};
+
+    /// What a QP costs that does nothing, beside the C interface's part: 100,000 of them are to have 1 KiB each. A field that
+    /// only working QPs need belongs behind a box that is made when they begin.
+    #[test]
+    fn an_idle_qp_is_small() {
+        let sizes = [
+            ("context memory", QPC_LEN + DRIVER_LEN, 384),
+            ("QpEntry", size_of::<Option<QpEntry>>(), 280),
+            // And the two counters of its Arc.
+            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 136),
+            ("slot of the QPN table", size_of::<u32>(), 4),
+        ];
+        for (what, bytes, most) in sizes {
+            println!("{what}: {bytes} bytes");
+            assert!(bytes <= most, "{what} has {bytes} bytes, at most {most}");
+        }
     }
 }

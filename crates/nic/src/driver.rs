@@ -42,12 +42,21 @@ fields! {
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     memory: ContextMemory,
-    slot: usize,
+    slot: u32,
 }
 
 impl Block {
     pub(crate) fn new(memory: ContextMemory, slot: u32) -> Self {
-        Self { memory, slot: slot as usize }
+        Self { memory, slot }
+    }
+
+    /// The slot that it belongs to.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        self.memory.driver(self.slot as usize).unwrap_or_default()
     }
 
     /// Sets the whole word of an eight-byte field.
@@ -64,18 +73,21 @@ impl Block {
 
     /// A number.
     pub(crate) fn get(&self, field: Field) -> u64 {
-        Image::load(&self.memory, self.slot).get(field)
+        let info = field.info();
+        let word = self.words().get(info.offset / 8).map_or(0, |word| word.load(Ordering::Relaxed));
+        let bits = 8 * info.width as u32;
+        word >> (8 * (info.offset % 8)) & u64::MAX >> (64 - bits)
     }
 
     /// Frees the block.
     pub(crate) fn clear(&self) {
-        for word in self.memory.driver(self.slot).unwrap_or_default() {
+        for word in self.words() {
             word.store(0, Ordering::Relaxed);
         }
     }
 
     fn store_word(&self, field: Field, value: u64) {
-        if let Some(word) = self.memory.driver(self.slot).and_then(|w| w.get(field.info().offset / 8)) {
+        if let Some(word) = self.words().get(field.info().offset / 8) {
             word.store(value, Ordering::Relaxed);
         }
     }

@@ -42,7 +42,7 @@ impl Nic {
         bells.take(|slot| self.make_ready(slot));
         for _ in 0..self.ready.len() {
             let Some(slot) = self.ready.pop_front() else { break };
-            if let Some(Some(entry)) = self.qps.get_mut(slot as usize) {
+            if let Some(entry) = self.qps.get_mut(slot) {
                 entry.ready = false;
                 entry.ack_waits = acks_wait && !entry.ack_waits && entry.qp.owes_only_ack();
                 if entry.ack_waits {
@@ -73,7 +73,7 @@ impl Nic {
     }
 
     pub(crate) fn make_ready(&mut self, slot: u32) {
-        if let Some(Some(entry)) = self.qps.get_mut(slot as usize)
+        if let Some(entry) = self.qps.get_mut(slot)
             && !entry.ready
         {
             entry.ready = true;
@@ -90,7 +90,7 @@ impl Nic {
             }
             self.deadlines.pop();
             self.end_lag(slot, now);
-            let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { continue };
+            let Some(entry) = self.qps.get_mut(slot) else { continue };
             if entry.armed == Some(at) {
                 entry.armed = None;
             }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
 use glassnic_transport::attr::AddressVector;
-use glassnic_transport::{AtomicOp, Completion, Device, KeyFault, Payload, Recv, RemoteAccess, Tx};
+use glassnic_transport::{
+    AtomicOp, Completion, Credit, Device, KeyFault, Payload, Recv, RemoteAccess, SendQueue, Tx,
+};
 use glassnic_wire::{Qpn, Service};
 
 use crate::cq::{CompQueue, Pushed};
+use crate::driver::{Block, Field as Driver};
 use crate::mr::MrTable;
 use crate::port::Port;
 use crate::recorder::Recorder;
@@ -16,12 +19,43 @@ use crate::shared::QpShared;
 use crate::world::{Notifier, Subject, World};
 
 /// A CQ as a QP reports to it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Report {
     pub cq: Arc<CompQueue>,
     pub handle: u32,
-    /// Our number among the CQ's sources.
-    pub source: u32,
+    /// Our number among the CQ's sources; [`UNATTACHED`] until the first completion may come.
+    source: u32,
+}
+
+/// No number of a source.
+const UNATTACHED: u32 = u32::MAX;
+
+impl Report {
+    /// To a CQ which does not know of it yet: a queue that is never used costs the CQ nothing.
+    pub(crate) fn new(cq: Arc<CompQueue>, handle: u32) -> Self {
+        Self { cq, handle, source: UNATTACHED }
+    }
+
+    /// Completions of a work queue may come from now on: polling them gives back slots through `credit`.
+    fn attach(&mut self, credit: impl FnOnce() -> Credit, block: &Block, field: Driver) {
+        if self.source == UNATTACHED {
+            self.source = self.cq.attach_seen(credit(), block.clone(), field);
+        }
+    }
+
+    /// The work queue is gone or reset: what it has left in the CQ goes with it.
+    pub(crate) fn detach(&mut self) {
+        if self.source != UNATTACHED {
+            self.cq.detach(std::mem::replace(&mut self.source, UNATTACHED));
+        }
+    }
+
+    /// Sends of a queue that is used may complete.
+    pub(crate) fn attach_sends(&mut self, sq: &mut SendQueue, block: &Block) {
+        if sq.is_used() {
+            self.attach(|| sq.credit(), block, Driver::SqReleased);
+        }
+    }
 }
 
 /// What a QP met since it left RESET.
@@ -98,8 +132,8 @@ pub(crate) struct Env<'a, W> {
     pub port: &'a Port,
     pub notifier: &'a dyn Notifier,
     pub shared: &'a QpShared,
-    pub send_report: &'a Report,
-    pub recv_report: &'a Report,
+    pub send_report: &'a mut Report,
+    pub recv_report: &'a mut Report,
     /// Of a QP that has met nothing worth counting, none.
     pub counters: &'a mut Option<Box<Counters>>,
     pub now: u64,
@@ -111,7 +145,11 @@ pub(crate) struct Env<'a, W> {
 
 impl<W: World> Env<'_, W> {
     fn complete(&mut self, c: Completion, send: bool) {
-        let report = if send { self.send_report } else { self.recv_report };
+        if !send {
+            let shared = self.shared;
+            self.recv_report.attach(|| shared.lock_rq().credit(), &shared.block, Driver::RqReleased);
+        }
+        let report = if send { &*self.send_report } else { &*self.recv_report };
         if c.status != WcStatus::Success {
             let (qpn, wr_id, status) = (c.qpn.value(), c.wr_id, c.status);
             let check = if status == WcStatus::WrFlushErr { Check::Flushed } else { Check::None };

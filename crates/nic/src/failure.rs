@@ -1,7 +1,6 @@
 //! Why a QP failed, for the program that sees only a completion status.
 
 use glassnic_events::{Failure, Gid, PathAttrs};
-use glassnic_transport::attr::QpAttr;
 use glassnic_transport::timing;
 
 use crate::device::{Nic, QpEntry};
@@ -10,7 +9,7 @@ impl Nic {
     /// The first cause of a QP's error with what surrounds it.
     #[must_use]
     pub fn failure(&self, qpn: u32) -> Option<Failure> {
-        let entry = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot as usize)?.as_deref())?;
+        let entry = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot))?;
         Some(Failure {
             qpn,
             state: entry.qp.state(),
@@ -25,14 +24,14 @@ impl Nic {
     pub fn take_failure(&mut self, qpn: u32) -> Option<Failure> {
         let failure = self.failure(qpn)?;
         let slot = self.qpns.slot(qpn)?;
-        let counters = &mut self.qps.get_mut(slot as usize)?.as_deref_mut()?.counters;
+        let counters = &mut self.qps.get_mut(slot)?.counters;
         (!std::mem::replace(&mut counters.get_or_insert_default().told, true)).then_some(failure)
     }
 }
 
 /// Where a connected QP sends to; `None` before RTR.
 fn path(entry: &QpEntry) -> Option<PathAttrs> {
-    let attr: &QpAttr = entry.qp.attr();
+    let attr = entry.qp.attr();
     if !entry.qp.qp_type().is_connected() || attr.ah.dgid == [0; 16] {
         return None;
     }

@@ -11,23 +11,14 @@ use crate::device::{Lag, Nic, QpEntry};
 /// The attributes of a QP as they are now, PSNs included.
 pub(crate) fn attributes(entry: &QpEntry) -> QpAttr {
     let (sq_psn, rq_psn) = entry.qp.next_psns();
-    let state = entry.qp.state();
-    QpAttr {
-        sq_psn: sq_psn.value(),
-        rq_psn: rq_psn.value(),
-        qp_state: state,
-        cur_qp_state: state,
-        sq_draining: entry.qp.sq_draining(),
-        cap: entry.shared.cap,
-        ..*entry.qp.attr()
-    }
+    QpAttr { sq_psn: sq_psn.value(), rq_psn: rq_psn.value(), cap: entry.shared.cap, ..entry.qp.attr() }
 }
 
 impl Nic {
     /// A modify begins: until it is written back, what is there now is what is seen.
     pub(crate) fn begin_lag(&mut self, slot: u32, now: u64) {
         let delay = self.limits.write_back_ns;
-        let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { return };
+        let Some(entry) = self.qps.get_mut(slot) else { return };
         if delay == 0 {
             return;
         }
@@ -42,12 +33,12 @@ impl Nic {
 
     /// True while the context of a slot is not to be written.
     pub(crate) fn lags(&self, slot: u32) -> bool {
-        matches!(self.qps.get(slot as usize), Some(Some(entry)) if entry.lag.is_some())
+        self.qps.get(slot).is_some_and(|entry| entry.lag.is_some())
     }
 
     /// Writes back what is due.
     pub(crate) fn end_lag(&mut self, slot: u32, now: u64) {
-        let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { return };
+        let Some(entry) = self.qps.get_mut(slot) else { return };
         if entry.lag.take_if(|lag| lag.until_ns <= now).is_some() {
             self.write_context(slot, true);
         }

@@ -36,7 +36,7 @@ impl Nic {
             }
         };
         if kind == ObjectKind::Qp {
-            for entry in self.qps.iter().flatten() {
+            for entry in self.qps.iter() {
                 let site = entry.shared.block.get(Field::Site) as u32;
                 add(site, entry.shared.qpn, entry.created_ns);
             }
@@ -65,7 +65,7 @@ impl Nic {
     /// The QPs that failed and of which the program was not told, by number.
     #[must_use]
     pub fn untold(&self) -> Vec<u32> {
-        let entries = self.qps.iter().flatten();
+        let entries = self.qps.iter();
         let failed = entries.filter(|entry| {
             entry.qp.first_cause().is_some() && !entry.counters.as_ref().is_some_and(|c| c.told)
         });

@@ -33,6 +33,7 @@ pub mod qpc;
 pub mod qpn;
 pub mod recorder;
 mod shared;
+mod slots;
 pub mod table;
 mod world;
 

@@ -17,7 +17,6 @@ use crate::context::Header;
 use crate::device::{Nic, QpEntry};
 use crate::driver::{Block, Field as Driver};
 use crate::env::{Counters, Env, Report};
-use crate::key::splitmix;
 use crate::lag::attributes;
 use crate::qpc::{Field as Qpc, Image};
 use crate::shared::QpShared;
@@ -57,18 +56,18 @@ impl Nic {
     pub fn create_qp(&mut self, init: &QpInit, now: u64) -> Result<Arc<QpShared>, CreateError> {
         let checked = self.check_create(init);
         checked.map_err(|rule| CreateError::Refused(self.refuse(now, Call::CreateQp, None, rule)))?;
-        let slot = self.free_slots.front().copied().unwrap_or(self.qps.len() as u32);
+        let slot = self.free_slots.front().copied().unwrap_or(self.qps.len());
         let qpn = self.qpns.take(slot, now).ok_or(CreateError::NeedsQpns)?;
         if self.free_slots.pop_front().is_none() {
-            self.qps.push(None);
-            self.ledger.memory.set(Header::QpHigh, self.qps.len() as u64);
+            self.qps.grow();
+            self.ledger.memory.set(Header::QpHigh, self.qps.len().into());
         }
         let block = Block::new(self.ledger.memory.clone(), slot);
         let max_inline_data = self.limits.inline_granted(init.qp_type, init.cap.max_inline_data);
         let cap = QpCap { max_inline_data, ..init.cap };
-        let shared = Arc::new(QpShared::new(qpn, init.qp_type, cap, slot, self.bells.clone(), block.clone()));
-        let (send, recv) =
-            (self.report(init.send_cq, &shared, true), self.report(init.recv_cq, &shared, false));
+        let given = QpInit { cap, ..*init };
+        let shared = Arc::new(QpShared::new(qpn, &given, self.bells.clone(), block.clone()));
+        let (send, recv) = (self.report(init.send_cq), self.report(init.recv_cq));
         let (Some(send), Some(recv)) = (send, recv) else {
             // Both were there when they were checked.
             return Err(CreateError::NeedsQpns);
@@ -76,13 +75,8 @@ impl Nic {
         if let Some(pd) = self.pds.get_mut(init.pd) {
             pd.qps += 1;
         }
-        let config = QpConfig {
-            qpn: Qpn::new(qpn),
-            qp_type: init.qp_type,
-            pd: init.pd,
-            sq_sig_all: init.sq_sig_all,
-            seed: splitmix(&mut self.seed),
-        };
+        let config =
+            QpConfig { qpn: Qpn::new(qpn), qp_type: init.qp_type, pd: init.pd, sq_sig_all: init.sq_sig_all };
         let entry = QpEntry {
             qp: Qp::new(config),
             shared: shared.clone(),
@@ -95,7 +89,7 @@ impl Nic {
             lag: None,
             counters: None,
         };
-        self.qps[slot as usize] = Some(Box::new(entry));
+        self.qps.put(slot, entry);
         self.write_context(slot, true);
         let body = CreateQp {
             send_cq: init.send_cq.into(),
@@ -153,17 +147,14 @@ impl Nic {
     /// The QPs there are.
     #[must_use]
     pub fn qp_count(&self) -> u64 {
-        (self.qps.len() - self.free_slots.len()) as u64
+        u64::from(self.qps.len()) - self.free_slots.len() as u64
     }
 
     /// Connects a work queue with its CQ.
-    fn report(&mut self, handle: u32, shared: &QpShared, send: bool) -> Option<Report> {
+    fn report(&mut self, handle: u32) -> Option<Report> {
         let entry = self.cqs.get_mut(handle)?;
         entry.users += 1;
-        let credit = if send { shared.lock_sq().credit() } else { shared.lock_rq().credit() };
-        let field = if send { Driver::SqReleased } else { Driver::RqReleased };
-        let source = entry.queue.attach_seen(credit, shared.block.clone(), field);
-        Some(Report { cq: entry.queue.clone(), handle, source })
+        Some(Report::new(entry.queue.clone(), handle))
     }
 
     /// Modifies a QP: checks, writes the context, lets the device load it.
@@ -183,11 +174,11 @@ impl Nic {
             return Err(self.refuse(now, Call::ModifyQp, Some(qpn), rule));
         };
         let (from, checked) = {
-            let Some(Some(entry)) = self.qps.get(slot as usize) else {
+            let Some(entry) = self.qps.get(slot) else {
                 let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
                 return Err(self.refuse(now, Call::ModifyQp, Some(qpn), rule));
             };
-            let current = QpAttr { sq_draining: entry.qp.sq_draining(), ..*entry.qp.attr() };
+            let current = entry.qp.attr();
             let qp_type = entry.qp.qp_type();
             let from = entry.qp.state();
             let checked = self.check_manners(qp_type, from, mask, attr);
@@ -226,7 +217,7 @@ impl Nic {
         block.store_pair(Driver::Qpn, qpn, to.value());
         block.store(Driver::ModifiedNs, now);
         block.store_pair(Driver::ModifiedBy, self.ledger.caller().thread, modifies);
-        if let Some(Some(entry)) = self.qps.get(slot as usize) {
+        if let Some(entry) = self.qps.get(slot) {
             let given = entry.qp.attr();
             block.store_pair(Driver::SqPsn, given.sq_psn, given.rq_psn);
         }
@@ -251,7 +242,7 @@ impl Nic {
         now: u64,
     ) -> Result<(), Refusal> {
         self.query_qp(qpn, AttrMask::STATE, now)?;
-        let entry = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot as usize)?.as_deref());
+        let entry = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot));
         let actual = entry.map_or(expected, |entry| entry.qp.state());
         if actual != expected {
             let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { actual };
@@ -281,16 +272,13 @@ impl Nic {
 
     /// After RESET the queues start afresh: what their old life left in the CQs goes.
     fn renew_reports(&mut self, slot: u32) {
-        let Some(Some(entry)) = self.qps.get_mut(slot as usize) else { return };
-        entry.send.cq.detach(entry.send.source);
-        entry.recv.cq.detach(entry.recv.source);
+        let Some(entry) = self.qps.get_mut(slot) else { return };
+        entry.send.detach();
+        entry.recv.detach();
         let block = &entry.shared.block;
         for field in [Driver::SqPosted, Driver::SqReleased, Driver::RqPosted, Driver::RqReleased] {
             block.store(field, 0);
         }
-        let (sq, rq) = (entry.shared.lock_sq().credit(), entry.shared.lock_rq().credit());
-        entry.send.source = entry.send.cq.attach_seen(sq, block.clone(), Driver::SqReleased);
-        entry.recv.source = entry.recv.cq.attach_seen(rq, block.clone(), Driver::RqReleased);
         entry.counters = None;
     }
 
@@ -309,7 +297,7 @@ impl Nic {
     /// # Errors
     /// Bad number.
     pub fn query_qp(&mut self, qpn: u32, mask: AttrMask, now: u64) -> Result<QpAttr, Refusal> {
-        let found = self.qpns.slot(qpn).and_then(|s| self.qps.get(s as usize)?.as_deref());
+        let found = self.qpns.slot(qpn).and_then(|slot| self.qps.get(slot));
         let Some(entry) = found else {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
@@ -343,15 +331,15 @@ impl Nic {
     /// # Errors
     /// Bad number.
     pub fn destroy_qp(&mut self, qpn: u32, now: u64) -> Result<(), Refusal> {
-        let taken = self.qpns.slot(qpn).and_then(|s| Some((s, self.qps.get_mut(s as usize)?.take()?)));
-        let Some((slot, entry)) = taken else {
+        let taken = self.qpns.slot(qpn).and_then(|slot| Some((slot, self.qps.take(slot)?)));
+        let Some((slot, mut entry)) = taken else {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::DestroyQp, Some(qpn), rule));
         };
         let body = destroy_body(&entry);
         entry.shared.set_state(QpState::Reset);
-        for report in [&entry.send, &entry.recv] {
-            report.cq.detach(report.source);
+        for report in [&mut entry.send, &mut entry.recv] {
+            report.detach();
             if let Some(cq) = self.cqs.get_mut(report.handle) {
                 cq.users = cq.users.saturating_sub(1);
             }
@@ -378,7 +366,7 @@ impl Nic {
         if self.lags(slot) {
             return;
         }
-        let Some(Some(entry)) = self.qps.get(slot as usize) else { return };
+        let Some(entry) = self.qps.get(slot) else { return };
         let Some(words) = self.ledger.memory.qpc(slot as usize) else { return };
         let mut image = Image::default();
         if all {
@@ -414,9 +402,11 @@ impl Nic {
         now: u64,
         f: impl FnOnce(&mut Qp, &mut Env<'_, W>, &mut glassnic_transport::SendQueue) -> T,
     ) -> Option<(T, bool)> {
-        let entry = self.qps.get_mut(slot as usize)?.as_deref_mut()?;
+        let entry = self.qps.get_mut(slot)?;
         let shared = entry.shared.clone();
         let before = entry.qp.state();
+        let mut sq = shared.lock_sq();
+        entry.send.attach_sends(&mut sq, &shared.block);
         let mut env = Env {
             world,
             mrs: &self.mrs,
@@ -424,14 +414,13 @@ impl Nic {
             port: &self.port,
             notifier: &*self.notifier,
             shared: &shared,
-            send_report: &entry.send,
-            recv_report: &entry.recv,
+            send_report: &mut entry.send,
+            recv_report: &mut entry.recv,
             counters: &mut entry.counters,
             now,
             turned_down: Cell::new(None),
             overrun: false,
         };
-        let mut sq = shared.lock_sq();
         let out = f(&mut entry.qp, &mut env, &mut sq);
         if env.overrun && entry.qp.state() != QpState::Err {
             entry.qp.cq_overran(&mut env);

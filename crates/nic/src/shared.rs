@@ -10,6 +10,7 @@ use glassnic_transport::{PostError, RecvQueue, SendQueue, SendRequest, Sge};
 
 use crate::doorbell::Doorbells;
 use crate::driver::{Block, Field};
+use crate::qp_commands::QpInit;
 
 /// The part of a QP that posting needs. Posting takes the lock of one queue of one QP and nothing else.
 #[derive(Debug)]
@@ -18,9 +19,12 @@ pub struct QpShared {
     pub qpn: u32,
     /// Its service.
     pub qp_type: QpType,
+    /// Every send is signalled.
+    pub sq_sig_all: bool,
+    /// Its protection domain.
+    pub pd: u32,
     /// What its queues were made for.
     pub cap: QpCap,
-    pub(crate) slot: u32,
     state: AtomicU32,
     sq: Mutex<SendQueue>,
     rq: Mutex<RecvQueue>,
@@ -29,19 +33,14 @@ pub struct QpShared {
 }
 
 impl QpShared {
-    pub(crate) fn new(
-        qpn: u32,
-        qp_type: QpType,
-        cap: QpCap,
-        slot: u32,
-        bells: Arc<Doorbells>,
-        block: Block,
-    ) -> Self {
+    pub(crate) fn new(qpn: u32, init: &QpInit, bells: Arc<Doorbells>, block: Block) -> Self {
+        let cap = init.cap;
         Self {
             qpn,
-            qp_type,
+            qp_type: init.qp_type,
+            sq_sig_all: init.sq_sig_all,
+            pd: init.pd,
             cap,
-            slot,
             state: AtomicU32::new(QpState::Reset.value()),
             sq: Mutex::new(SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)),
             rq: Mutex::new(RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
@@ -89,7 +88,7 @@ impl QpShared {
 
     /// Tells the engine to look at this QP.
     pub fn ring(&self) {
-        self.bells.ring(self.slot);
+        self.bells.ring(self.block.slot());
     }
 
     /// True if a posted receive needs the engine: only to be flushed.

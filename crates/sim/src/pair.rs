@@ -413,7 +413,6 @@ fn endpoint(config: &PairConfig, side: Side) -> Endpoint {
             qp_type: config.qp_type,
             pd: 5,
             sq_sig_all: config.sq_sig_all,
-            seed: config.seed,
         }),
         sq: SendQueue::new(config.sq_depth, config.max_sge, config.max_inline),
         world: World::new(side, memory, rq, config.burst),

@@ -143,7 +143,7 @@ impl AccessFlags {
 
 /// Greatest payload of one packet. Numbers of `enum ibv_mtu`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum Mtu {
     /// 256 bytes.
     #[default]
@@ -188,7 +188,7 @@ impl TryFrom<u32> for Mtu {
 
 /// State of path migration. Numbers of `enum ibv_mig_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum MigState {
     /// On the path in use; where a queue pair begins.
     #[default]

@@ -22,6 +22,8 @@
 
 pub mod attr;
 pub mod device;
+mod held;
+mod lazy;
 pub mod qp;
 pub mod queue;
 mod requester;

@@ -114,7 +114,7 @@ impl Qp {
         let Recv::Wqe(receive) = self.take_receive(dev) else { return Err(DropReason::NoReceive) };
         let len = inc.payload.len() as u32;
         if u64::from(GRH_LEN) + u64::from(len) > receive.capacity() {
-            self.resp.spare.put(Some(receive));
+            self.resp.work.spare.put(Some(receive));
             return Err(DropReason::ReceiveError);
         }
         let grh = ip::grh(
@@ -150,14 +150,14 @@ impl Qp {
         if starts {
             self.resp.drop_partial();
         } else if psn != self.resp.expected
-            || matches!(self.resp.message.get(), None | Some(Message::None | Message::Discard))
+            || matches!(self.resp.work.message.get(), None | Some(Message::None | Message::Discard))
         {
             // Told once for a message, not for each of its packets.
-            if !matches!(self.resp.message.get(), Some(Message::Discard)) {
+            if !matches!(self.resp.work.message.get(), Some(Message::Discard)) {
                 self.dropped(dev, inc, DropReason::OutOfSequence);
             }
             self.resp.drop_partial();
-            self.resp.message.put(Message::Discard);
+            self.resp.work.message.put(Message::Discard);
             return;
         }
         self.resp.expected = psn;
@@ -173,7 +173,7 @@ impl Qp {
                 _ => DropReason::ReceiveError,
             };
             self.resp.drop_partial();
-            self.resp.message.put(Message::Discard);
+            self.resp.work.message.put(Message::Discard);
             self.resp.expected = psn + npsn;
             self.dropped(dev, inc, reason);
         }

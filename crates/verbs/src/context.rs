@@ -73,7 +73,7 @@ impl Device {
     /// # Errors
     /// No descriptors or memory; EPERM in a forked child.
     pub fn open(&self) -> io::Result<Context> {
-        Ok(Context { nic: Arc::new(OpenNic::open(&self.0)?), device: self.clone() })
+        Ok(Context { nic: Arc::new(OpenNic::open(&self.0)?) })
     }
 }
 
@@ -81,14 +81,13 @@ impl Device {
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(crate) nic: Arc<OpenNic>,
-    device: Device,
 }
 
 impl Context {
     /// The device.
     #[must_use]
-    pub fn device(&self) -> &Device {
-        &self.device
+    pub fn device(&self) -> Device {
+        Device(self.nic.device().clone())
     }
 
     /// True if both are the same open device.
@@ -112,11 +111,12 @@ impl Context {
     /// Port 1 as it is now (`ibv_query_port(3)`, `ibv_query_gid(3)`); the device uses it from now on.
     #[must_use]
     pub fn port(&self) -> Port {
-        if let Ok(true) = self.device.0.refresh() {
-            let port = self.device.0.port();
+        let device = self.nic.device();
+        if let Ok(true) = device.refresh() {
+            let port = device.port();
             self.nic.command(|nic, _, _| nic.set_port(port));
         }
-        self.device.0.port()
+        device.port()
     }
 
     /// Nanoseconds on the device's clock: see [`now_ns`].

@@ -87,6 +87,18 @@ impl Qp {
         self.shared.qp_type
     }
 
+    /// The handle of its protection domain.
+    #[must_use]
+    pub fn pd(&self) -> u32 {
+        self.shared.pd
+    }
+
+    /// True if every send is signalled.
+    #[must_use]
+    pub fn sq_sig_all(&self) -> bool {
+        self.shared.sq_sig_all
+    }
+
     /// What its queues hold.
     #[must_use]
     pub fn cap(&self) -> &QpCap {

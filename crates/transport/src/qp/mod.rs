@@ -10,6 +10,7 @@ use glassnic_wire::{Psn, Qpn};
 
 use crate::attr::QpAttr;
 use crate::device::{Device, Incoming, Recv};
+use crate::held::Held;
 use crate::queue::SendQueue;
 use crate::requester::{PSN_LIMIT, Requester};
 use crate::responder::Responder;
@@ -26,8 +27,6 @@ pub struct QpConfig {
     pub pd: u32,
     /// Every send work request is signalled (`sq_sig_all`).
     pub sq_sig_all: bool,
-    /// Seed of what must not be predictable or must differ from run to run.
-    pub seed: u64,
 }
 
 /// Whether [`Qp::transmit`] has more to say.
@@ -43,10 +42,10 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Qp {
     pub(crate) config: QpConfig,
-    pub(crate) attr: QpAttr,
+    pub(crate) attr: Held,
     pub(crate) req: Requester,
     pub(crate) resp: Responder,
-    pub(crate) first_cause: Option<FirstCause>,
+    pub(crate) first_cause: Option<Box<FirstCause>>,
     /// The SQ was found drained in SQD, and that was told.
     pub(crate) drained: bool,
     saw_packet: bool,
@@ -60,7 +59,7 @@ impl Qp {
     pub fn new(config: QpConfig) -> Self {
         Self {
             config,
-            attr: QpAttr::default(),
+            attr: Held::default(),
             req: Requester::default(),
             resp: Responder::default(),
             first_cause: None,
@@ -100,10 +99,11 @@ impl Qp {
         self.attr.qp_state
     }
 
-    /// Its attributes as last modified. PSNs are those given to modify; see [`Qp::next_psns`].
+    /// Its attributes as last modified, without the sizes of its queues. PSNs are those given to modify; see
+    /// [`Qp::next_psns`].
     #[must_use]
-    pub fn attr(&self) -> &QpAttr {
-        &self.attr
+    pub fn attr(&self) -> QpAttr {
+        self.attr.all(self.sq_draining())
     }
 
     /// The next PSN that the send queue assigns and the PSN that the receive queue expects.
@@ -133,7 +133,7 @@ impl Qp {
     /// What first went wrong in this life of the QP.
     #[must_use]
     pub fn first_cause(&self) -> Option<&FirstCause> {
-        self.first_cause.as_ref()
+        self.first_cause.as_deref()
     }
 
     /// In SQD: work in flight is not finished yet (`sq_draining`).
@@ -147,7 +147,7 @@ impl Qp {
     #[must_use]
     pub fn is_idle(&self, sq: &SendQueue) -> bool {
         let quiet = matches!(self.state(), QpState::Reset | QpState::Init | QpState::Rtr | QpState::Rts);
-        quiet && sq.is_idle() && self.resp.answers.is_empty()
+        quiet && sq.is_idle() && self.resp.work.answers.is_empty()
     }
 
     /// When [`Qp::handle_timeout`] must be called next.
@@ -274,7 +274,6 @@ impl Qp {
             return;
         }
         self.drained = true;
-        self.attr.sq_draining = false;
         if self.attr.en_sqd_async_notify {
             dev.raise(AsyncEventType::SqDrained);
         }
@@ -302,16 +301,13 @@ impl Qp {
 
     pub(crate) fn note_first_cause<D: Device>(&mut self, dev: &mut D, cause: FirstCause) {
         if self.first_cause.is_none() {
-            self.first_cause = Some(cause);
+            self.first_cause = Some(Box::new(cause));
             dev.event(Event::FirstError { qpn: self.config.qpn.value(), cause });
         }
     }
 
-    /// Sets the state, and what follows from it in a query.
     pub(crate) fn enter(&mut self, state: QpState) {
         self.attr.qp_state = state;
-        self.attr.cur_qp_state = state;
-        self.attr.sq_draining = state == QpState::Sqd && !self.drained;
     }
 
     /// Logs a packet that is not served.
@@ -325,7 +321,7 @@ impl Qp {
 
     /// The oldest receive: one that an unfinished message of UC left behind, or the next of the queue.
     pub(crate) fn take_receive<D: Device>(&mut self, dev: &mut D) -> Recv {
-        match self.resp.spare.take() {
+        match self.resp.take_spare() {
             Some(w) => Recv::Wqe(w),
             None => dev.take_receive(),
         }
@@ -360,4 +356,24 @@ fn service_matches(opcode: Opcode, qp_type: QpType) -> bool {
         (info.service, qp_type),
         (Service::Rc, QpType::Rc) | (Service::Uc, QpType::Uc) | (Service::Ud, QpType::Ud | QpType::Gsi)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An idle QP's state; what a working one has more is behind boxes.
+    #[test]
+    fn an_idle_qp_is_small() {
+        let sizes = [
+            ("Qp", size_of::<Qp>(), 192),
+            ("Held", size_of::<Held>(), 80),
+            ("Requester", size_of::<Requester>(), 64),
+            ("Responder", size_of::<Responder>(), 24),
+        ];
+        for (what, bytes, most) in sizes {
+            println!("{what}: {bytes} bytes");
+            assert!(bytes <= most, "{what} has {bytes} bytes, at most {most}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use glassnic_wire::Psn;
 use super::Qp;
 use crate::attr::QpAttr;
 use crate::device::Device;
+use crate::held::Held;
 use crate::queue::SendQueue;
 use crate::requester::Requester;
 use crate::responder::Responder;
@@ -19,21 +20,23 @@ impl Qp {
         if to == QpState::Reset {
             self.reset(sq);
         } else {
-            state::apply(mask, attr, &mut self.attr);
+            let mut held = self.attr();
+            state::apply(mask, attr, &mut held);
+            self.attr.keep(&held);
             self.load(mask);
         }
         if to == QpState::Err && from != QpState::Err {
             self.req.stop();
             self.resp.enter_error();
-            self.resp.answers.clear();
+            self.resp.drop_answers();
             self.flush_recv = true;
             if self.first_cause.is_none() {
-                self.first_cause = Some(FirstCause {
+                self.first_cause = Some(Box::new(FirstCause {
                     wr_id: None,
                     psn: None,
                     status: WcStatus::WrFlushErr,
                     check: Check::ModifiedToErr,
-                });
+                }));
             }
         }
         if to == QpState::Sqd && from != QpState::Sqd {
@@ -76,8 +79,7 @@ impl Qp {
     }
 
     fn reset(&mut self, sq: &mut SendQueue) {
-        let cap = self.attr.cap;
-        self.attr = QpAttr { cap, ..QpAttr::default() };
+        self.attr = Held::default();
         self.req = Requester::default();
         self.resp = Responder::default();
         self.first_cause = None;

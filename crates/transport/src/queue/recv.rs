@@ -6,28 +6,47 @@ use crate::wqe::{MAX_SGE, ReceiveWqe, Sge};
 /// A ring of posted receives.
 #[derive(Debug)]
 pub struct RecvQueue {
-    wr_ids: Box<[(u64, u8)]>,
-    sges: Box<[Sge]>,
+    ring: Option<Box<Ring>>,
     depth: u32,
-    max_sge: u32,
+    max_sge: u8,
+}
+
+/// What a queue has once it is used.
+#[derive(Debug)]
+struct Ring {
     head: u32,
     tail: u32,
-    credit: Credit,
+    credit: Option<Credit>,
+    wr_ids: Vec<(u64, u8)>,
+    sges: Vec<Sge>,
 }
+
+impl Ring {
+    const fn new() -> Self {
+        Self { head: 0, tail: 0, credit: None, wr_ids: Vec::new(), sges: Vec::new() }
+    }
+
+    fn slot(&self, index: u32) -> usize {
+        index as usize & self.wr_ids.len().wrapping_sub(1)
+    }
+
+    fn used(&self) -> u32 {
+        self.tail.wrapping_sub(self.credit.as_ref().map_or(0, Credit::released))
+    }
+}
+
+/// What is there of a queue that was never used.
+static UNUSED: Ring = Ring::new();
 
 impl RecvQueue {
     /// A queue of `depth` receives with at most `max_sge` elements each.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32) -> Self {
-        Self {
-            wr_ids: Box::default(),
-            sges: Box::default(),
-            depth,
-            max_sge: max_sge.min(MAX_SGE as u32),
-            head: 0,
-            tail: 0,
-            credit: Credit::default(),
-        }
+        Self { ring: None, depth, max_sge: max_sge.min(MAX_SGE as u32) as u8 }
+    }
+
+    fn ring(&self) -> &Ring {
+        self.ring.as_deref().unwrap_or(&UNUSED)
     }
 
     /// Slots it was made for.
@@ -39,25 +58,27 @@ impl RecvQueue {
     /// Receives posted and not yet taken by a message.
     #[must_use]
     pub fn posted(&self) -> u32 {
-        self.tail.wrapping_sub(self.head)
+        let ring = self.ring();
+        ring.tail.wrapping_sub(ring.head)
     }
 
     /// Receives ever posted (wraps).
     #[must_use]
     pub fn tail(&self) -> u32 {
-        self.tail
+        self.ring().tail
     }
 
     /// Slots in use: posted, and their completion not yet polled.
     #[must_use]
     pub fn used(&self) -> u32 {
-        self.tail.wrapping_sub(self.credit.released())
+        self.ring().used()
     }
 
     /// The shared counter of slots given back.
     #[must_use]
-    pub fn credit(&self) -> Credit {
-        self.credit.clone()
+    pub fn credit(&mut self) -> Credit {
+        let ring = self.ring.get_or_insert_with(|| Box::new(Ring::new()));
+        ring.credit.get_or_insert_default().clone()
     }
 
     /// Posts a receive.
@@ -65,61 +86,61 @@ impl RecvQueue {
     /// # Errors
     /// [`PostError::Full`] or [`PostError::TooManySges`].
     pub fn post(&mut self, wr_id: u64, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), PostError> {
-        let n = sges.len();
-        if n > self.max_sge as usize {
-            return Err(PostError::TooManySges { offered: n as u32, max: self.max_sge });
+        let (n, max) = (sges.len(), usize::from(self.max_sge));
+        if n > max {
+            return Err(PostError::TooManySges { offered: n as u32, max: max as u32 });
         }
         if self.used() >= self.depth {
             return Err(PostError::Full { depth: self.depth });
         }
-        if self.wr_ids.is_empty() {
-            self.take_memory();
+        let ring = self.ring.get_or_insert_with(|| Box::new(Ring::new()));
+        if ring.wr_ids.is_empty() {
+            Self::take_memory(self.depth, max, ring);
         }
-        let slot = self.slot(self.tail);
-        let at = slot * self.max_sge as usize;
-        for (to, sge) in self.sges[at..at + n].iter_mut().zip(sges) {
+        let slot = ring.slot(ring.tail);
+        let at = slot * max;
+        for (to, sge) in ring.sges[at..at + n].iter_mut().zip(sges) {
             *to = sge;
         }
-        self.wr_ids[slot] = (wr_id, n as u8);
-        self.tail = self.tail.wrapping_add(1);
+        ring.wr_ids[slot] = (wr_id, n as u8);
+        ring.tail = ring.tail.wrapping_add(1);
         Ok(())
     }
 
     /// Takes the oldest receive.
     pub fn take(&mut self) -> Option<ReceiveWqe> {
-        if self.head == self.tail {
+        let max = usize::from(self.max_sge);
+        let ring = self.ring.as_deref_mut()?;
+        if ring.head == ring.tail {
             return None;
         }
-        let slot = self.slot(self.head);
-        let (wr_id, n) = self.wr_ids[slot];
-        let at = slot * self.max_sge as usize;
+        let slot = ring.slot(ring.head);
+        let (wr_id, n) = ring.wr_ids[slot];
+        let at = slot * max;
         let mut wqe = ReceiveWqe { wr_id, ..ReceiveWqe::default() };
-        wqe.sges.extend(self.sges[at..at + n as usize].iter().copied());
-        self.head = self.head.wrapping_add(1);
+        wqe.sges.extend(ring.sges[at..at + n as usize].iter().copied());
+        ring.head = ring.head.wrapping_add(1);
         Some(wqe)
     }
 
     /// Forgets everything, with a new credit counter.
     pub fn reset(&mut self) {
-        self.head = 0;
-        self.tail = 0;
-        self.credit = Credit::default();
+        if let Some(ring) = &mut self.ring {
+            (ring.head, ring.tail, ring.credit) = (0, 0, None);
+        }
     }
 
     /// Bytes of memory that its ring takes now.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.wr_ids) + size_of_val(&*self.sges)
+        let ring = self.ring();
+        size_of_val(&*ring.wr_ids) + size_of_val(&*ring.sges)
     }
 
     #[cold]
-    fn take_memory(&mut self) {
-        let ring = super::ring_len(self.depth);
-        self.wr_ids = vec![(0, 0); ring].into();
-        self.sges = vec![Sge::default(); ring * self.max_sge as usize].into();
-    }
-
-    fn slot(&self, index: u32) -> usize {
-        index as usize & (self.wr_ids.len() - 1)
+    fn take_memory(depth: u32, max_sge: usize, ring: &mut Ring) {
+        let len = super::ring_len(depth);
+        ring.wr_ids = vec![(0, 0); len];
+        ring.sges = vec![Sge::default(); len * max_sge];
     }
 }

@@ -10,38 +10,62 @@ use crate::wqe::{MAX_MESSAGE, MAX_SGE, SendFlags, SendRequest, SendWqe, Sge};
 /// that a batch can be taken back as a whole (`ibv_wr_abort(3)`).
 #[derive(Debug)]
 pub struct SendQueue {
-    slots: Box<[SendWqe]>,
-    sges: Box<[Sge]>,
-    inline: Box<[u8]>,
+    ring: Option<Box<Ring>>,
     depth: u32,
-    max_sge: u32,
     max_inline: u32,
-    pub(crate) head: u32,
+    max_sge: u8,
+}
+
+/// What a queue has once it is used.
+#[derive(Debug)]
+struct Ring {
+    head: u32,
     tail: u32,
     staged: u32,
-    credit: Credit,
     /// Retired elements that no completion has given back yet (unsignalled ones).
-    pub(crate) unreleased: u32,
+    unreleased: u32,
+    credit: Option<Credit>,
+    slots: Vec<SendWqe>,
+    sges: Vec<Sge>,
+    inline: Vec<u8>,
 }
+
+impl Ring {
+    const fn new() -> Self {
+        Self {
+            head: 0,
+            tail: 0,
+            staged: 0,
+            unreleased: 0,
+            credit: None,
+            slots: Vec::new(),
+            sges: Vec::new(),
+            inline: Vec::new(),
+        }
+    }
+
+    fn slot(&self, index: u32) -> usize {
+        index as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    fn used(&self) -> u32 {
+        self.staged.wrapping_sub(self.credit.as_ref().map_or(0, Credit::released))
+    }
+}
+
+/// What is there of a queue that was never used.
+static UNUSED: Ring = Ring::new();
 
 impl SendQueue {
     /// A queue of `depth` elements with at most `max_sge` scatter/gather elements and `max_inline` bytes of
     /// inline data each.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32, max_inline: u32) -> Self {
-        Self {
-            slots: Box::default(),
-            sges: Box::default(),
-            inline: Box::default(),
-            depth,
-            max_sge: max_sge.min(MAX_SGE as u32),
-            max_inline,
-            head: 0,
-            tail: 0,
-            staged: 0,
-            credit: Credit::default(),
-            unreleased: 0,
-        }
+        Self { ring: None, depth, max_inline, max_sge: max_sge.min(MAX_SGE as u32) as u8 }
+    }
+
+    fn ring(&self) -> &Ring {
+        self.ring.as_deref().unwrap_or(&UNUSED)
     }
 
     /// Slots it was made for.
@@ -53,37 +77,45 @@ impl SendQueue {
     /// Slots in use: posted, and not yet covered by a polled completion.
     #[must_use]
     pub fn used(&self) -> u32 {
-        self.staged.wrapping_sub(self.credit.released())
+        self.ring().used()
     }
 
     /// Elements that are retired and that no completion has given back yet: unsignalled ones, until a signalled one is.
     #[must_use]
     pub fn unreleased(&self) -> u32 {
-        self.unreleased
+        self.ring().unreleased
     }
 
     /// The shared counter of slots given back.
     #[must_use]
-    pub fn credit(&self) -> Credit {
-        self.credit.clone()
+    pub fn credit(&mut self) -> Credit {
+        let ring = self.ring.get_or_insert_with(|| Box::new(Ring::new()));
+        ring.credit.get_or_insert_default().clone()
     }
 
     /// The index after the newest visible element.
     #[must_use]
     pub fn tail(&self) -> u32 {
-        self.tail
+        self.ring().tail
     }
 
     /// The oldest element that is not retired.
     #[must_use]
     pub fn head(&self) -> u32 {
-        self.head
+        self.ring().head
+    }
+
+    /// True once something was posted.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.ring.is_some()
     }
 
     /// True if nothing posted waits to be retired.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.head == self.tail
+        let ring = self.ring();
+        ring.head == ring.tail
     }
 
     /// Stages a request whose payload lies in `sges`.
@@ -95,14 +127,14 @@ impl SendQueue {
         req: &SendRequest,
         sges: impl ExactSizeIterator<Item = Sge>,
     ) -> Result<(), PostError> {
-        let n = sges.len();
-        if n > self.max_sge as usize {
-            return Err(PostError::TooManySges { offered: n as u32, max: self.max_sge });
+        let (n, max) = (sges.len(), usize::from(self.max_sge));
+        if n > max {
+            return Err(PostError::TooManySges { offered: n as u32, max: max as u32 });
         }
-        let slot = self.free_slot()?;
-        let at = slot * self.max_sge as usize;
+        let (ring, slot) = self.free_slot()?;
+        let at = slot * max;
         let mut length = 0u64;
-        for (to, sge) in self.sges[at..at + n].iter_mut().zip(sges) {
+        for (to, sge) in ring.sges[at..at + n].iter_mut().zip(sges) {
             *to = sge;
             length += u64::from(sge.length);
         }
@@ -111,8 +143,8 @@ impl SendQueue {
         }
         let mut req = *req;
         req.flags.remove(SendFlags::INLINE);
-        self.slots[slot] = SendWqe { req, length: length as u32, num_sge: n as u8, ..SendWqe::default() };
-        self.staged = self.staged.wrapping_add(1);
+        ring.slots[slot] = SendWqe { req, length: length as u32, num_sge: n as u8, ..SendWqe::default() };
+        ring.staged = ring.staged.wrapping_add(1);
         Ok(())
     }
 
@@ -126,90 +158,109 @@ impl SendQueue {
         length: u64,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PostError> {
-        if length > u64::from(self.max_inline) {
-            return Err(PostError::InlineTooLarge { offered: length, max: self.max_inline });
+        let max = self.max_inline;
+        if length > u64::from(max) {
+            return Err(PostError::InlineTooLarge { offered: length, max });
         }
-        let slot = self.free_slot()?;
-        if self.inline.is_empty() {
-            self.inline = vec![0; self.slots.len() * self.max_inline as usize].into();
+        let (ring, slot) = self.free_slot()?;
+        if ring.inline.is_empty() {
+            ring.inline = vec![0; ring.slots.len() * max as usize];
         }
-        let at = slot * self.max_inline as usize;
-        fill(&mut self.inline[at..at + length as usize]);
+        let at = slot * max as usize;
+        fill(&mut ring.inline[at..at + length as usize]);
         let mut req = *req;
         req.flags.insert(SendFlags::INLINE);
-        self.slots[slot] = SendWqe { req, length: length as u32, ..SendWqe::default() };
-        self.staged = self.staged.wrapping_add(1);
+        ring.slots[slot] = SendWqe { req, length: length as u32, ..SendWqe::default() };
+        ring.staged = ring.staged.wrapping_add(1);
         Ok(())
     }
 
     /// Makes all that was staged visible to the device. Returns how many elements that were.
     pub fn commit(&mut self) -> u32 {
-        let n = self.staged.wrapping_sub(self.tail);
-        self.tail = self.staged;
+        let Some(ring) = &mut self.ring else { return 0 };
+        let n = ring.staged.wrapping_sub(ring.tail);
+        ring.tail = ring.staged;
         n
     }
 
     /// Takes back all that was staged.
     pub fn abort(&mut self) {
-        self.staged = self.tail;
+        if let Some(ring) = &mut self.ring {
+            ring.staged = ring.tail;
+        }
     }
 
     /// Forgets everything, with a new credit counter: completions of the old life give nothing back.
     pub fn reset(&mut self) {
-        self.head = 0;
-        self.tail = 0;
-        self.staged = 0;
-        self.unreleased = 0;
-        self.credit = Credit::default();
+        if let Some(ring) = &mut self.ring {
+            (ring.head, ring.tail, ring.staged, ring.unreleased) = (0, 0, 0, 0);
+            ring.credit = None;
+        }
     }
 
     /// The element at `index`, which lies between `head` and `tail`.
     #[must_use]
     pub fn wqe(&self, index: u32) -> &SendWqe {
-        &self.slots[self.slot(index)]
+        let ring = self.ring();
+        &ring.slots[ring.slot(index)]
     }
 
-    pub(crate) fn wqe_mut(&mut self, index: u32) -> &mut SendWqe {
-        let slot = self.slot(index);
-        &mut self.slots[slot]
+    pub(crate) fn wqe_mut(&mut self, index: u32) -> Option<&mut SendWqe> {
+        let ring = self.ring.as_deref_mut()?;
+        let slot = ring.slot(index);
+        ring.slots.get_mut(slot)
+    }
+
+    /// The oldest element is done with. Its slot is used until a completion gives it back.
+    pub(crate) fn retire(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.head = ring.head.wrapping_add(1);
+            ring.unreleased += 1;
+        }
+    }
+
+    /// The slots that the next completion gives back.
+    pub(crate) fn take_unreleased(&mut self) -> u32 {
+        self.ring.as_mut().map_or(0, |ring| std::mem::take(&mut ring.unreleased))
     }
 
     pub(crate) fn sges(&self, index: u32) -> &[Sge] {
-        let slot = self.slot(index);
-        let at = slot * self.max_sge as usize;
-        &self.sges[at..at + self.slots[slot].num_sge as usize]
+        let ring = self.ring();
+        let slot = ring.slot(index);
+        let at = slot * usize::from(self.max_sge);
+        &ring.sges[at..at + ring.slots[slot].num_sge as usize]
     }
 
     pub(crate) fn inline_data(&self, index: u32) -> &[u8] {
-        let slot = self.slot(index);
+        let ring = self.ring();
+        let slot = ring.slot(index);
         let at = slot * self.max_inline as usize;
-        &self.inline[at..at + self.slots[slot].length as usize]
+        &ring.inline[at..at + ring.slots[slot].length as usize]
     }
 
     /// Bytes of memory that its ring takes now.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.slots) + size_of_val(&*self.sges) + size_of_val(&*self.inline)
+        let ring = self.ring();
+        size_of_val(&*ring.slots) + size_of_val(&*ring.sges) + size_of_val(&*ring.inline)
     }
 
     #[cold]
-    fn take_memory(&mut self) {
-        let ring = super::ring_len(self.depth);
-        self.slots = vec![SendWqe::default(); ring].into();
-        self.sges = vec![Sge::default(); ring * self.max_sge as usize].into();
+    fn take_memory(depth: u32, max_sge: u8, ring: &mut Ring) {
+        let len = super::ring_len(depth);
+        ring.slots = vec![SendWqe::default(); len];
+        ring.sges = vec![Sge::default(); len * usize::from(max_sge)];
     }
 
-    fn slot(&self, index: u32) -> usize {
-        index as usize & (self.slots.len() - 1)
-    }
-
-    fn free_slot(&mut self) -> Result<usize, PostError> {
+    fn free_slot(&mut self) -> Result<(&mut Ring, usize), PostError> {
         if self.used() >= self.depth {
             return Err(PostError::Full { depth: self.depth });
         }
-        if self.slots.is_empty() {
-            self.take_memory();
+        let ring = self.ring.get_or_insert_with(|| Box::new(Ring::new()));
+        if ring.slots.is_empty() {
+            Self::take_memory(self.depth, self.max_sge, ring);
         }
-        Ok(self.slot(self.staged))
+        let slot = ring.slot(ring.staged);
+        Ok((ring, slot))
     }
 }

@@ -4,6 +4,7 @@ use glassnic_events::{Cause, Check, Event, FirstCause, QpState, QpType, WcStatus
 use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
 use glassnic_wire::{Aeth, Decoded, NakCode, Psn};
 
+use super::Moment;
 use super::segment::{end_psn, gather, window};
 use crate::device::{Device, Incoming, KeyFault, Payload};
 use crate::qp::Qp;
@@ -111,7 +112,7 @@ impl Qp {
         self.req.retry_left = self.attr.retry_cnt;
         self.req.rnr_left = self.attr.rnr_retry;
         self.req.recovering = false;
-        self.req.rnr_until = None;
+        self.req.rnr_until = Moment::NEVER;
         if self.req.cursor.psn.is_before(self.req.una) {
             // Acknowledged although we had gone back to send it again.
             self.rewind(sq, self.req.una);
@@ -156,9 +157,10 @@ impl Qp {
             return self.fail_head(dev, sq, WcStatus::LocProtErr, f.local_check());
         }
         let head = sq.head();
-        let wqe = sq.wqe_mut(head);
-        wqe.response_psn = next;
-        wqe.done = reaches;
+        if let Some(wqe) = sq.wqe_mut(head) {
+            wqe.response_psn = next;
+            wqe.done = reaches;
+        }
         self.req.una = next;
         if ends {
             self.req.reads_out = self.req.reads_out.saturating_sub(1);
@@ -186,7 +188,9 @@ impl Qp {
             return self.fail_head(dev, sq, WcStatus::LocProtErr, f.local_check());
         }
         let head = sq.head();
-        sq.wqe_mut(head).done = true;
+        if let Some(wqe) = sq.wqe_mut(head) {
+            wqe.done = true;
+        }
         self.req.una = end_psn(&w);
         self.req.reads_out = self.req.reads_out.saturating_sub(1);
         self.complete_head(dev, sq, WcStatus::Success, Check::None);
@@ -234,8 +238,7 @@ impl Qp {
         check: Check,
     ) {
         let w = *sq.wqe(sq.head());
-        sq.head = sq.head.wrapping_add(1);
-        sq.unreleased += 1;
+        sq.retire();
         let signalled = self.config.sq_sig_all || w.req.flags.contains(SendFlags::SIGNALED);
         if status == WcStatus::Success && !signalled {
             return;
@@ -247,7 +250,7 @@ impl Qp {
             opcode: w.req.opcode.wc_opcode(),
             byte_len: read,
             qpn: self.config.qpn,
-            releases: std::mem::take(&mut sq.unreleased),
+            releases: sq.take_unreleased(),
             vendor_err: check.value(),
             ..Completion::default()
         });

@@ -7,6 +7,8 @@ mod segment;
 pub(crate) use complete::event_nak;
 pub(crate) use segment::gather;
 
+use std::num::NonZeroU64;
+
 use glassnic_events::{Check, WcStatus};
 use glassnic_wire::Psn;
 
@@ -37,6 +39,22 @@ pub(crate) struct Cursor {
     pub psn: Psn,
 }
 
+/// A time on the clock of `now`, or none, in eight bytes. The clock's zero, at which no timer can end, is told as the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moment(Option<NonZeroU64>);
+
+impl Moment {
+    pub(crate) const NEVER: Self = Self(None);
+
+    pub(crate) fn at(time: u64) -> Self {
+        Self(NonZeroU64::new(time.max(1)))
+    }
+
+    pub(crate) fn get(self) -> Option<u64> {
+        self.0.map(NonZeroU64::get)
+    }
+}
+
 /// State of the requester.
 #[derive(Debug, Default)]
 pub(crate) struct Requester {
@@ -54,9 +72,9 @@ pub(crate) struct Requester {
     pub retry_left: u8,
     pub rnr_left: u8,
     /// Waiting, after an RNR NAK, until then.
-    pub rnr_until: Option<u64>,
+    pub rnr_until: Moment,
     /// The transport timer, while something is unacknowledged.
-    pub timer: Option<u64>,
+    pub timer: Moment,
     /// A gap made us go back; until something new is acknowledged, further signs of the same gap are ignored.
     pub recovering: bool,
     /// Packets sent since an acknowledgement was last asked for.
@@ -67,7 +85,7 @@ pub(crate) struct Requester {
 
 impl Requester {
     pub(crate) fn deadline(&self) -> Option<u64> {
-        match (self.timer, self.rnr_until) {
+        match (self.timer.get(), self.rnr_until.get()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -75,7 +93,7 @@ impl Requester {
 
     /// Nothing more is sent and no timer runs.
     pub(crate) fn stop(&mut self) {
-        self.timer = None;
-        self.rnr_until = None;
+        self.timer = Moment::NEVER;
+        self.rnr_until = Moment::NEVER;
     }
 }

@@ -3,6 +3,7 @@
 use glassnic_events::{Check, Event, WcStatus};
 use glassnic_wire::Psn;
 
+use super::Moment;
 use super::segment::end_psn;
 use crate::device::Device;
 use crate::qp::Qp;
@@ -16,14 +17,14 @@ const RNR_RETRY_FOREVER: u8 = 7;
 impl Qp {
     /// The transport timer or the RNR timer has run out.
     pub(crate) fn requester_timeout<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) {
-        if self.req.rnr_until.is_some_and(|t| t <= now) {
+        if self.req.rnr_until.get().is_some_and(|t| t <= now) {
             // The next transmit goes on from the cursor, which is where the receiver was not ready.
-            self.req.rnr_until = None;
+            self.req.rnr_until = Moment::NEVER;
         }
-        if self.req.timer.is_none_or(|t| now < t) {
+        if self.req.timer.get().is_none_or(|t| now < t) {
             return;
         }
-        self.req.timer = None;
+        self.req.timer = Moment::NEVER;
         dev.event(Event::Timeout {
             qpn: self.config.qpn.value(),
             psn: self.req.una.value(),
@@ -48,7 +49,7 @@ impl Qp {
     /// an RNR NAK there is nothing to learn from it, since we go back in any case (Linux's soft-RoCE sends a NAK
     /// for the packet behind the one that has to wait).
     pub(crate) fn gap<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) {
-        if !self.req.recovering && self.req.rnr_until.is_none() {
+        if !self.req.recovering && self.req.rnr_until.get().is_none() {
             self.retry(dev, sq, now);
         }
     }
@@ -62,7 +63,7 @@ impl Qp {
         psn: Psn,
         timer: u8,
     ) {
-        if self.req.rnr_until.is_some() || psn.is_before(self.req.una) {
+        if self.req.rnr_until.get().is_some() || psn.is_before(self.req.una) {
             return;
         }
         let forever = self.attr.rnr_retry == RNR_RETRY_FOREVER;
@@ -79,8 +80,8 @@ impl Qp {
             self.req.rnr_left -= 1;
         }
         self.rewind(sq, psn);
-        self.req.timer = None;
-        self.req.rnr_until = Some(now.saturating_add(timing::rnr_delay_ns(timer)));
+        self.req.timer = Moment::NEVER;
+        self.req.rnr_until = Moment::at(now.saturating_add(timing::rnr_delay_ns(timer)));
     }
 
     /// Puts the cursor back to `psn`, which is not before the oldest unacknowledged one.

@@ -5,7 +5,7 @@ use glassnic_events::{Check, Event, QpState, QpType, WcStatus, WrOpcode};
 use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, Position, Service};
 use glassnic_wire::{AtomicEth, Headers, Psn, Reth};
 
-use super::{ACK_EVERY, PSN_LIMIT, Stop, WINDOW_PACKETS};
+use super::{ACK_EVERY, Moment, PSN_LIMIT, Stop, WINDOW_PACKETS};
 use crate::device::{Device, KeyFault, Span, Tx, TxPayload};
 use crate::qp::{Progress, Qp};
 use crate::queue::SendQueue;
@@ -67,10 +67,10 @@ impl Qp {
 
     /// Decides whether the element at the cursor may send a packet now.
     fn next_step<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) -> Step {
-        if self.req.rnr_until.is_some_and(|t| now < t) {
+        if self.req.rnr_until.get().is_some_and(|t| now < t) {
             return Step::Wait;
         }
-        self.req.rnr_until = None;
+        self.req.rnr_until = Moment::NEVER;
         let index = self.req.cursor.wqe;
         // What stopped is never tried again; its predecessors may still have to be.
         if index == sq.tail() || self.req.stop.is_some_and(|s| s.wqe == index) {
@@ -143,7 +143,7 @@ impl Qp {
     /// Gives the element at the cursor its PSNs: now it has begun.
     fn assign(&mut self, sq: &mut SendQueue) {
         let (index, first, mtu) = (self.req.cursor.wqe, self.req.next_psn, self.mtu());
-        let w = sq.wqe_mut(index);
+        let Some(w) = sq.wqe_mut(index) else { return };
         w.first_psn = first;
         w.npsn = if w.req.opcode.is_atomic() { 1 } else { w.length.div_ceil(mtu).max(1) };
         w.response_psn = first;
@@ -272,7 +272,7 @@ impl Qp {
             if finished {
                 self.complete_head(dev, sq, WcStatus::Success, Check::None);
             }
-        } else if self.req.timer.is_none() {
+        } else if self.req.timer.get().is_none() {
             self.restart_timer(now);
         }
     }
@@ -305,8 +305,8 @@ impl Qp {
 
     pub(crate) fn restart_timer(&mut self, now: u64) {
         let outstanding = self.req.una != self.req.sent_end;
-        self.req.timer =
-            timing::ack_timeout_ns(self.attr.timeout).filter(|_| outstanding).map(|t| now.saturating_add(t));
+        let after = timing::ack_timeout_ns(self.attr.timeout).filter(|_| outstanding);
+        self.req.timer = after.map_or(Moment::NEVER, |after| Moment::at(now.saturating_add(after)));
     }
 
     /// Nothing after the element at the cursor is sent; its failure waits for its predecessors.

@@ -11,7 +11,7 @@ use crate::qp::{Progress, Qp};
 impl Qp {
     /// Sends answers until none is due, the link is full, or the budget is used up.
     pub(crate) fn transmit_responses<D: Device>(&mut self, dev: &mut D, budget: &mut u32) -> Progress {
-        while let Some(answer) = self.resp.answers.front().copied() {
+        while let Some(answer) = self.resp.work.answers.front().copied() {
             if *budget == 0 {
                 return Progress::More;
             }
@@ -29,14 +29,14 @@ impl Qp {
                     let mut h = Headers::new(Opcode::RC_ACKNOWLEDGE, self.dest(), psn);
                     h.aeth = Some(Aeth { syndrome, msn });
                     self.send(dev, h, 1, TxPayload::Bytes(&[]));
-                    self.resp.answers.pop_front();
+                    self.resp.work.answers.pop_front();
                 }
                 Answer::Atomic { psn, original, msn, .. } => {
                     let mut h = Headers::new(Opcode::RC_ATOMIC_ACKNOWLEDGE, self.dest(), psn);
                     h.aeth = Some(Aeth { syndrome: Syndrome::ack(Syndrome::NO_CREDITS), msn });
                     h.atomic_ack = Some(AtomicAckEth { original });
                     self.send(dev, h, 1, TxPayload::Bytes(&[]));
-                    self.resp.answers.pop_front();
+                    self.resp.work.answers.pop_front();
                 }
                 Answer::Read { .. } => self.send_read_response(dev, burst),
             }
@@ -48,7 +48,7 @@ impl Qp {
     fn send_read_response<D: Device>(&mut self, dev: &mut D, burst: u32) {
         let mtu = self.mtu();
         let Some(Answer::Read { psn, va, rkey, left, first, msn, repeat }) =
-            self.resp.answers.front().copied()
+            self.resp.work.answers.front().copied()
         else {
             return;
         };
@@ -76,8 +76,8 @@ impl Qp {
         }
         self.send(dev, h, npsn, TxPayload::Spans(if len == 0 { &[] } else { std::slice::from_ref(&span) }));
         if last {
-            self.resp.answers.pop_front();
-        } else if let Some(front) = self.resp.answers.front_mut() {
+            self.resp.work.answers.pop_front();
+        } else if let Some(front) = self.resp.work.answers.front_mut() {
             *front = Answer::Read {
                 psn: psn + npsn,
                 va: va.wrapping_add(u64::from(len)),
@@ -93,7 +93,7 @@ impl Qp {
     /// A READ that can no longer be answered ends with a NAK at the PSN where it stands, and nothing after it is
     /// answered.
     fn break_off_read<D: Device>(&mut self, dev: &mut D, psn: Psn, fault: KeyFault) {
-        self.resp.answers.clear();
+        self.resp.work.answers.clear();
         self.refuse(dev, psn, Fault::Access(fault));
     }
 }

@@ -78,7 +78,7 @@ impl Qp {
     /// First, Middle and Last have to follow one another.
     fn check_sequence(&self, info: &OpcodeInfo) -> Result<(), Fault> {
         let starts = matches!(info.position, Position::First | Position::Only);
-        let fits = match self.resp.message.get() {
+        let fits = match self.resp.work.message.get() {
             None | Some(Message::None | Message::Discard) => starts,
             Some(Message::Send { .. }) => !starts && info.kind == Kind::Send,
             Some(Message::Write { .. }) => !starts && info.kind == Kind::Write,
@@ -169,11 +169,15 @@ impl Qp {
             }
             Kind::ReadRequest => self.repeat_read(dev, inc),
             Kind::CmpSwap | Kind::FetchAdd => {
-                let Some(saved) = self.resp.atomics.iter().rev().find(|a| a.psn == psn).copied() else {
+                let Some(saved) = self.resp.work.atomics.iter().rev().find(|a| a.psn == psn).copied() else {
                     return self.dropped(dev, inc, DropReason::Duplicate);
                 };
-                let due =
-                    self.resp.answers.iter().any(|a| matches!(a, Answer::Atomic { psn: p, .. } if *p == psn));
+                let due = self
+                    .resp
+                    .work
+                    .answers
+                    .iter()
+                    .any(|a| matches!(a, Answer::Atomic { psn: p, .. } if *p == psn));
                 if !due {
                     let (original, msn) = (saved.original, self.resp.msn);
                     self.resp.answer_again(Answer::Atomic { psn, original, msn, repeat: true });
@@ -208,7 +212,7 @@ impl Qp {
         let again =
             |repeat| Answer::Read { psn, va: r.va, rkey: r.rkey, left: r.dma_len, first: true, msn, repeat };
         // What is left of its first answer is replaced by the whole; then it is still the first.
-        for due in &mut self.resp.answers {
+        for due in &mut self.resp.work.answers {
             if let Answer::Read { psn: p, repeat, .. } = *due
                 && !p.is_before(psn)
                 && p.is_before(end)
@@ -247,7 +251,7 @@ impl Qp {
     /// An RNR NAK each time the request at `psn` comes; what follows it is dropped until it comes again.
     fn not_ready<D: Device>(&mut self, dev: &mut D, psn: Psn) {
         self.resp.nak_sent = true;
-        if self.resp.answers.iter().any(|a| a.is_rnr_at(psn)) {
+        if self.resp.work.answers.iter().any(|a| a.is_rnr_at(psn)) {
             return;
         }
         let timer = self.attr.min_rnr_timer;
@@ -264,7 +268,7 @@ impl Qp {
             check,
         });
         let msn = self.resp.msn;
-        self.resp.answers.push_back(Answer::Ack { psn, syndrome: Syndrome::nak(code), msn });
+        self.resp.work.answers.push_back(Answer::Ack { psn, syndrome: Syndrome::nak(code), msn });
     }
 }
 

@@ -19,7 +19,7 @@ impl Qp {
         inc: &Incoming<'_>,
         info: &OpcodeInfo,
     ) -> Result<(), Fault> {
-        let (receive, received) = match self.resp.message.take() {
+        let (receive, received) = match self.resp.work.message.take() {
             Message::Send { receive, received } => (receive, received),
             _ => match self.take_receive(dev) {
                 Recv::Wqe(w) => (w, 0),
@@ -34,12 +34,12 @@ impl Qp {
         };
         // On a fault the receive stays with the message: RC reports it, UC uses it for the next message.
         if let Err(fault) = stored {
-            self.resp.message.put(Message::Send { receive, received });
+            self.resp.work.message.put(Message::Send { receive, received });
             return Err(fault);
         }
         let ends = matches!(info.position, Position::Last | Position::Only);
         if !ends {
-            self.resp.message.put(Message::Send { receive, received: total });
+            self.resp.work.message.put(Message::Send { receive, received: total });
             self.finish(inc, false);
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl Qp {
         if let Some(key) = inc.headers.ieth {
             if let Err(fault) = dev.invalidate(self.config.pd, self.config.qpn, key) {
                 // The receive is used up although the invalidation is refused: it is flushed with the rest.
-                self.resp.spare.put(Some(receive));
+                self.resp.work.spare.put(Some(receive));
                 return Err(Fault::Access(fault));
             }
             c.imm = key;
@@ -66,7 +66,7 @@ impl Qp {
         info: &OpcodeInfo,
     ) -> Result<(), Fault> {
         let len = inc.payload.len() as u32;
-        let (va, rkey, left, total) = match (self.resp.message.get(), inc.headers.reth) {
+        let (va, rkey, left, total) = match (self.resp.work.message.get(), inc.headers.reth) {
             (Some(Message::Write { va, rkey, left, total }), _) => (*va, *rkey, *left, *total),
             (_, Some(r)) => (r.va, r.rkey, r.dma_len, r.dma_len),
             _ => return Err(Fault::Invalid(Check::PacketLength)),
@@ -97,11 +97,11 @@ impl Qp {
         {
             // Without a receive of its own, the one that an unfinished message of UC left stays.
             if receive.is_some() {
-                self.resp.spare.put(receive);
+                self.resp.work.spare.put(receive);
             }
             return Err(Fault::Access(fault));
         }
-        self.resp.message.put(if ends {
+        self.resp.work.message.put(if ends {
             Message::None
         } else {
             Message::Write { va: va.wrapping_add(u64::from(len)), rkey, left: left - len, total }
@@ -127,7 +127,7 @@ impl Qp {
         let psn = self.resp.expected;
         self.resp.expected = psn + r.dma_len.div_ceil(self.mtu()).max(1);
         self.resp.count_message();
-        self.resp.answers.push_back(Answer::Read {
+        self.resp.work.answers.push_back(Answer::Read {
             psn,
             va: r.va,
             rkey: r.rkey,
@@ -166,7 +166,7 @@ impl Qp {
         self.resp.expected = psn.next();
         self.resp.count_message();
         let msn = self.resp.msn;
-        self.resp.answers.push_back(Answer::Atomic { psn, original, msn, repeat: false });
+        self.resp.work.answers.push_back(Answer::Atomic { psn, original, msn, repeat: false });
         Ok(())
     }
 

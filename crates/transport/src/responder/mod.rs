@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use glassnic_wire::{Decoded, NakCode, Psn, Syndrome};
 
+use crate::lazy::{Idle, Lazy};
 use crate::wqe::ReceiveWqe;
 
 /// A message whose last packet has not arrived.
@@ -100,6 +101,34 @@ impl<T: Default> OnUse<T> {
     }
 }
 
+/// What a responder has in hand.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub message: OnUse<Message>,
+    /// A receive that was taken and not filled; it is the next to be used.
+    pub spare: OnUse<Option<ReceiveWqe>>,
+    pub answers: VecDeque<Answer>,
+    pub atomics: VecDeque<SavedAtomic>,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Work {
+    const NONE: Self =
+        Self { message: OnUse(None), spare: OnUse(None), answers: VecDeque::new(), atomics: VecDeque::new() };
+}
+
+impl Idle for Work {
+    fn idle() -> &'static Self {
+        static NONE: Work = Work::NONE;
+        &NONE
+    }
+}
+
 /// State of the responder.
 #[derive(Debug, Default)]
 pub(crate) struct Responder {
@@ -107,13 +136,9 @@ pub(crate) struct Responder {
     pub expected: Psn,
     /// Messages completed, 24 bits.
     pub msn: u32,
-    pub message: OnUse<Message>,
-    /// A receive that was taken and not filled; it is the next to be used.
-    pub spare: OnUse<Option<ReceiveWqe>>,
+    pub work: Lazy<Work>,
     /// The present gap, or the present lack of a receive, was reported; what follows is dropped silently.
     pub nak_sent: bool,
-    pub answers: VecDeque<Answer>,
-    pub atomics: VecDeque<SavedAtomic>,
     /// READs and atomics that may be answered at once (`max_dest_rd_atomic`).
     pub depth: u8,
 }
@@ -125,8 +150,9 @@ impl Responder {
 
     /// Memory is taken with the first packet, so that later ones take none: duplicates of READs may double the queue.
     pub(crate) fn reserve(&mut self) {
-        self.answers.reserve(usize::from(self.depth) * 2 + 4);
-        self.atomics.reserve(usize::from(self.depth) + 1);
+        let depth = usize::from(self.depth);
+        self.work.answers.reserve(depth * 2 + 4);
+        self.work.atomics.reserve(depth + 1);
     }
 
     /// Nothing more is executed. Answers that are due still leave: among them the NAK that says why.
@@ -136,7 +162,8 @@ impl Responder {
 
     /// The receive that an unfinished SEND occupies.
     pub(crate) fn take_current_receive(&mut self) -> Option<ReceiveWqe> {
-        match self.message.take() {
+        self.work.message.get()?;
+        match self.work.message.take() {
             Message::Send { receive, .. } => Some(receive),
             _ => None,
         }
@@ -145,14 +172,27 @@ impl Responder {
     /// Forgets an unfinished message; its receive is used by the next one.
     pub(crate) fn drop_partial(&mut self) {
         if let Some(receive) = self.take_current_receive() {
-            self.spare.put(Some(receive));
+            self.work.spare.put(Some(receive));
+        }
+    }
+
+    /// The receive that was taken and not filled.
+    pub(crate) fn take_spare(&mut self) -> Option<ReceiveWqe> {
+        self.work.spare.get().and_then(Option::as_ref)?;
+        self.work.spare.take()
+    }
+
+    /// No answer is due any more.
+    pub(crate) fn drop_answers(&mut self) {
+        if !self.work.answers.is_empty() {
+            self.work.answers.clear();
         }
     }
 
     /// READs and atomics that are not answered yet. What is answered once more takes no resources of a new
     /// request: its requester may have had the first answer by now.
     pub(crate) fn reads_due(&self) -> usize {
-        self.answers.iter().filter(|a| a.is_owed()).count()
+        self.work.answers.iter().filter(|a| a.is_owed()).count()
     }
 
     /// Most answers that may wait at once, but for NAKs: duplicates beyond are dropped, and come again if they
@@ -164,24 +204,25 @@ impl Responder {
     /// An answer that was given before is due again, at its place in the order of PSNs: what is due after it
     /// stays due, for a network that duplicates one request has not taken back the next.
     pub(crate) fn answer_again(&mut self, answer: Answer) {
-        if self.answers.len() >= self.answer_limit() {
+        if self.work.answers.len() >= self.answer_limit() {
             return;
         }
-        let at = self.answers.iter().position(|a| a.psn().is_after(answer.psn()));
-        self.answers.insert(at.unwrap_or(self.answers.len()), answer);
+        let at = self.work.answers.iter().position(|a| a.psn().is_after(answer.psn()));
+        let at = at.unwrap_or(self.work.answers.len());
+        self.work.answers.insert(at, answer);
     }
 
     /// Acknowledges a duplicate.
     pub(crate) fn acknowledge_again(&mut self, psn: Psn, syndrome: Syndrome) {
-        if self.answers.len() < self.answer_limit() {
+        if self.work.answers.len() < self.answer_limit() {
             self.acknowledge(psn, syndrome);
         }
     }
 
     /// Tells the requester to go back to `psn`. Only the newest such answer is due.
     pub(crate) fn send_back(&mut self, psn: Psn, syndrome: Syndrome) {
-        self.answers.retain(|a| !a.sends_back());
-        self.answers.push_back(Answer::Ack { psn, syndrome, msn: self.msn });
+        self.work.answers.retain(|a| !a.sends_back());
+        self.work.answers.push_back(Answer::Ack { psn, syndrome, msn: self.msn });
     }
 
     pub(crate) fn count_message(&mut self) {
@@ -189,28 +230,28 @@ impl Responder {
     }
 
     pub(crate) fn remember(&mut self, psn: Psn, original: u64) {
-        if self.atomics.len() >= usize::from(self.depth.max(1)) {
-            self.atomics.pop_front();
+        if self.work.atomics.len() >= usize::from(self.depth.max(1)) {
+            self.work.atomics.pop_front();
         }
-        self.atomics.push_back(SavedAtomic { psn, original });
+        self.work.atomics.push_back(SavedAtomic { psn, original });
     }
 
     /// One answer is due, and it is a positive acknowledgement.
     pub(crate) fn owes_only_ack(&self) -> bool {
-        self.answers.len() == 1
-            && matches!(self.answers.front(), Some(Answer::Ack { syndrome, .. })
+        self.work.answers.len() == 1
+            && matches!(self.work.answers.front(), Some(Answer::Ack { syndrome, .. })
                 if matches!(syndrome.decode(), Decoded::Ack { .. }))
     }
 
     /// Queues an acknowledgement; one that waits already is widened (coalescing, IBA 9.7.5.1.3).
     pub(crate) fn acknowledge(&mut self, psn: Psn, syndrome: Syndrome) {
         let msn = self.msn;
-        if let Some(Answer::Ack { psn: p, syndrome: s, msn: m }) = self.answers.back_mut()
+        if let Some(Answer::Ack { psn: p, syndrome: s, msn: m }) = self.work.answers.back_mut()
             && matches!(s.decode(), Decoded::Ack { .. })
         {
             (*p, *s, *m) = (psn, syndrome, msn);
             return;
         }
-        self.answers.push_back(Answer::Ack { psn, syndrome, msn });
+        self.work.answers.push_back(Answer::Ack { psn, syndrome, msn });
     }
 }
