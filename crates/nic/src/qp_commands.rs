@@ -257,7 +257,7 @@ impl Nic {
         if actual != expected {
             let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { actual };
             let rule = Rule::StateMismatch { given: expected, actual };
-            let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(actual, to);
+            let refusal = Refusal::on_qp(Call::SafeModify, qpn, rule).moving(actual, to);
             return Err(self.ledger.refuse(now, self.qpns.slot(qpn), refusal));
         }
         self.modify_qp(world, qpn, mask, attr, now)
