@@ -9,4 +9,9 @@ fn batches_pipelines_and_safe_modify_work_in_c() {
     let program = c_program::compile_with_extensions("batches");
     let finished = Program::new([program.display().to_string()]).run();
     assert!(finished.succeeded(), "{finished}");
+    let believed = finished.stderr.lines().find(|line| line.contains("glassnic_safe_modify(QP "));
+    let told = believed.is_some_and(|line| {
+        line.contains("the caller believed the queue pair to be in INIT, but it is in RESET")
+    });
+    assert!(told, "{finished}");
 }

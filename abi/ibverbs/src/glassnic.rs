@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn glassnic_safe_modify(
     attr: *mut ibv_qp_attr,
     attr_mask: c_int,
 ) -> c_int {
-    let call = Call::ModifyQp;
+    let call = Call::SafeModify;
     code(given::<QueuePair>(call, qp).and_then(|object| {
         // SAFETY: as promised by the caller. Copied, because another thread may write to it meanwhile.
         let Some(attr) = (unsafe { attr.as_ref() }).copied() else {

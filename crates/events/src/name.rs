@@ -74,6 +74,7 @@ named_enum! {
         ImportDevice = 66 "ibv_import_device",
         PollOp = 67 "glassnic_poll_op",
         WaitOp = 68 "glassnic_wait_op",
+        SafeModify = 69 "glassnic_safe_modify",
     }
 }
 

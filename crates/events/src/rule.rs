@@ -302,7 +302,7 @@ rules! {
             /// The moves in which the lowest of these bits may be given: told where no move takes all.
             first_in: TransitionSet,
         },
-        /// `cur_qp_state` says that the queue pair is in a state in which it is not.
+        /// `cur_qp_state`, or the caller of a safe modify, says that the queue pair is in a state in which it is not.
         StateMismatch = 23 {
             /// The state claimed.
             given: QpState,

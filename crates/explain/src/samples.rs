@@ -81,6 +81,8 @@ fn transitions() -> Vec<Refusal> {
             forbidden(AttrMask::PORT | AttrMask::SQ_PSN, none, none.with(Reset, Init).with(Init, Init)),
         ),
         modify(QpType::Uc, Sqe, Rts, |_| Rule::StateMismatch { given: Rts, actual: Sqe }),
+        Refusal::on_qp(Call::SafeModify, 0x12, Rule::StateMismatch { given: Init, actual: Rtr })
+            .moving(Rtr, Rtr),
         modify(QpType::Rc, Sqd, Rts, |at| Rule::StillDraining { at }),
     ]
 }

@@ -4,9 +4,9 @@
 //! woken by the first of them, any thread that makes a step, and any that makes a command of its own, so that a command
 //! never overtakes an earlier one. To wait for a command is therefore to take the engine once.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glassnic_nic::waiting::Waiting;
 
 use crate::engine::Engine;
 use crate::runtime::Runtime;
@@ -15,40 +15,18 @@ type Job = Box<dyn FnOnce(&mut Engine) + Send>;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct CommandQueue {
-    /// Commands in `jobs`: looked at without the lock by every step.
-    len: AtomicUsize,
-    jobs: Mutex<VecDeque<Job>>,
-}
+pub(crate) struct CommandQueue(Waiting<Job>);
 
 impl CommandQueue {
-    /// Adds a command. True if it is the only one, and so nobody was told yet that there are any.
-    fn push(&self, job: Job) -> bool {
-        let mut jobs = self.jobs();
-        jobs.push_back(job);
-        self.len.store(jobs.len(), Ordering::Release);
-        jobs.len() == 1
-    }
-
     /// Executes what waits, under the engine's lock. False if nothing did.
     pub(crate) fn run(&self, engine: &mut Engine) -> bool {
-        if self.len.load(Ordering::Acquire) == 0 {
-            return false;
-        }
-        // The lock is not held meanwhile: others may go on adding.
-        let waiting = {
-            let mut jobs = self.jobs();
-            self.len.store(0, Ordering::Release);
-            std::mem::take(&mut *jobs)
-        };
+        // The queue's lock is not held meanwhile: others may go on adding.
+        let waiting = self.0.take();
+        let any = !waiting.is_empty();
         for job in waiting {
             job(engine);
         }
-        true
-    }
-
-    fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        any
     }
 }
 
@@ -67,7 +45,7 @@ impl<T: Send + 'static> Pending<T> {
     ) -> Self {
         let outcome = Arc::new(Mutex::new(None));
         let there = outcome.clone();
-        let first = runtime.queue.push(Box::new(move |engine| {
+        let first = runtime.queue.0.push(Box::new(move |engine| {
             let done = command(engine);
             *there.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         }));

@@ -13,10 +13,10 @@
 //! | flight recorder | `recorder_slots` × 72 bytes; see [`crate::recorder`] |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::object::Kind;
 use crate::port::{GID_TABLE_LEN, Port};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The first word of a segment: `GLASSNIC` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GLASSNIC");

@@ -4,10 +4,9 @@
 //! asked for, by whom and when; the context says what the device does. Every word stands for itself and is written by
 //! one side at a time: the command interface, the poster, or whoever polls.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::context::{ContextMemory, DRIVER_LEN};
 use crate::fields::{Fields, fields};
+use crate::sync::{AtomicU64, Ordering};
 
 fields! {
     /// A field of the driver's block, by name.

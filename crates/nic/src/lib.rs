@@ -25,8 +25,11 @@ mod lag;
 mod ledger;
 mod leftover;
 pub mod limits;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub mod mr;
 pub mod object;
+pub mod overlap;
 pub mod port;
 mod qp_commands;
 pub mod qpc;
@@ -34,7 +37,9 @@ pub mod qpn;
 pub mod recorder;
 mod shared;
 mod slots;
+mod sync;
 pub mod table;
+pub mod waiting;
 mod world;
 
 pub use device::{Nic, Registered};

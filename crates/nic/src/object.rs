@@ -5,10 +5,9 @@
 //! the first thing to go, so that a reader that finds the same handle before and after has a whole copy. Handles do not
 //! come back soon. What changes while the object lives ([`Cq`], [`Channel`]) stands in words of its own.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use crate::context::{ContextMemory, OBJECT_LEN};
 use crate::fields::{Fields, fields};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::table::index_of;
 
 /// A kind of object with a table in the segment.

@@ -18,6 +18,7 @@ use crate::device::{Nic, QpEntry};
 use crate::driver::{Block, Field as Driver};
 use crate::env::{Counters, Env, Report};
 use crate::lag::attributes;
+use crate::overlap::Modifying;
 use crate::qpc::{Field as Qpc, Image};
 use crate::shared::QpShared;
 use crate::world::World;
@@ -247,7 +248,7 @@ impl Nic {
         if actual != expected {
             let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { actual };
             let rule = Rule::StateMismatch { given: expected, actual };
-            let refusal = Refusal::on_qp(Call::ModifyQp, qpn, rule).moving(actual, to);
+            let refusal = Refusal::on_qp(Call::SafeModify, qpn, rule).moving(actual, to);
             return Err(self.ledger.refuse(now, self.qpns.slot(qpn), refusal));
         }
         self.modify_qp(world, qpn, mask, attr, now)
@@ -282,10 +283,10 @@ impl Nic {
         entry.counters = None;
     }
 
-    /// A modify of this QP comes while another thread's is on its way. They are executed one after the other, in an order
+    /// Keeps that a modify of this QP came while another thread's was on its way, if it did. They are executed one after the other, in an order
     /// that the program did not choose.
-    pub fn note_overlap(&mut self, qpn: u32, other: u32) {
-        let Some(slot) = self.qpns.slot(qpn) else { return };
+    pub fn note_overlap(&mut self, qpn: u32, begun: &Modifying<'_>) {
+        let (Some(other), Some(slot)) = (begun.met(), self.qpns.slot(qpn)) else { return };
         let block = Block::new(self.ledger.memory.clone(), slot);
         let count = block.get(Driver::Overlaps) as u32;
         block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);

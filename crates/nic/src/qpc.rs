@@ -6,10 +6,9 @@
 //!
 //! A context is consistent if the sequence word at 0x38 is even and the same before and after reading.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use crate::context::QPC_LEN;
 use crate::fields::{FieldInfo, Fields, fields};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 fields! {
     /// A field of the context, by name. Its cache line says who writes it: 0 the command interface, 1 modify (the path),

@@ -1,7 +1,5 @@
 //! The flight recorder: the last records of a NIC, oldest overwritten first, readable after its process is gone.
 
-use std::sync::atomic::{Ordering, fence};
-
 use glassnic_events::{Event, KeyAccess};
 use glassnic_wire::command::body::{
     self, AccessDenied, AsyncEvent, CompletionError, Nak, Refusal, StateMoved, Timeout, Traffic,
@@ -11,6 +9,7 @@ use glassnic_wire::command::{Body, CommandFlags, CommandOpcode, CommandRecord, R
 use crate::context::{ContextMemory, Header};
 use crate::fields::{FieldInfo, Fields};
 use crate::qpc::{Field, Image};
+use crate::sync::{Ordering, fence};
 
 /// Bytes of a slot: one record.
 pub const SLOT_LEN: usize = RECORD_LEN;

@@ -62,7 +62,7 @@ impl Context {
                 }
                 let qpn = modify.qp.qpn();
                 outcomes.push(if modify.qp.context().is(self) {
-                    begun.note(nic);
+                    nic.note_overlap(qpn, begun);
                     nic.modify_qp(world, qpn, modify.mask, &modify.attr, now)
                 } else {
                     let rule = Rule::OtherContext { kind: ObjectKind::Qp, handle: qpn };

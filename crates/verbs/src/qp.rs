@@ -1,11 +1,12 @@
 //! Queue pairs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use glassnic_events::{AttrMask, Call, QpState, QpType, Refusal, Rule};
 use glassnic_host::Access;
 use glassnic_host::sys::thread_id;
+use glassnic_nic::overlap::{Modifying, Underway};
 use glassnic_nic::{Nic, QpShared, Sender};
 use glassnic_transport::Sge;
 use glassnic_transport::attr::{QpAttr, QpCap};
@@ -48,8 +49,7 @@ impl QpInit<'_> {
 pub struct Qp {
     context: Context,
     shared: Arc<QpShared>,
-    /// The thread whose modify is on its way; 0 for none.
-    modifying: AtomicU32,
+    underway: Underway,
     destroyed: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ impl Qp {
             context: context.clone(),
             shared,
             destroyed: AtomicBool::new(false),
-            modifying: AtomicU32::new(0),
+            underway: Underway::default(),
         }
     }
 
@@ -134,7 +134,7 @@ impl Qp {
     ) -> Result<(), Refusal> {
         let begun = self.begin_modify();
         let done = self.context.nic.command(|nic, world, now| {
-            begun.note(nic);
+            nic.note_overlap(self.qpn(), &begun);
             modify(nic, world, now)
         });
         done.unwrap_or_else(|| Err(gone(Call::ModifyQp)))
@@ -142,8 +142,7 @@ impl Qp {
 
     /// A modify of this QP by the calling thread is on its way, until the answer is dropped.
     pub(crate) fn begin_modify(&self) -> Modifying<'_> {
-        let me = thread_id();
-        Modifying { qp: self, me, other: self.modifying.swap(me, Ordering::AcqRel) }
+        self.underway.begin(thread_id())
     }
 
     /// Queries it (`ibv_query_qp(3)`): all attributes, whatever the mask, which is only noted.
@@ -208,28 +207,6 @@ impl Qp {
         done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))?;
         self.destroyed.store(true, Ordering::Release);
         Ok(())
-    }
-}
-
-/// See [`Qp::begin_modify`].
-pub(crate) struct Modifying<'a> {
-    qp: &'a Qp,
-    me: u32,
-    other: u32,
-}
-
-impl Modifying<'_> {
-    /// Lets the device know if it has met another thread's.
-    pub(crate) fn note(&self, nic: &mut Nic) {
-        if self.other != 0 {
-            nic.note_overlap(self.qp.qpn(), self.other);
-        }
-    }
-}
-
-impl Drop for Modifying<'_> {
-    fn drop(&mut self) {
-        let _ = self.qp.modifying.compare_exchange(self.me, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 

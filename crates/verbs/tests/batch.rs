@@ -1,7 +1,7 @@
 //! Batches, pipelines, and modifies from several threads at once.
 
 use glassnic_verbs::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
-use glassnic_verbs::events::{AttrMask, ObjectKind, QpState, QpType, Rule};
+use glassnic_verbs::events::{AttrMask, Call, ObjectKind, QpState, QpType, Rule};
 use glassnic_verbs::{Context, Cq, Modify, Pd, Qp, QpInit, devices};
 
 struct Bed {
@@ -163,6 +163,7 @@ fn a_safe_modify_changes_nothing_in_another_state_than_expected() {
     let [init, rtr, _] = bed.moves(qp.qpn(), 5);
     let wrong = qp.safe_modify(QpState::Init, rtr.0, &rtr.1).unwrap_err();
     assert_eq!(wrong.rule, Rule::StateMismatch { given: QpState::Init, actual: QpState::Reset });
+    assert_eq!(wrong.call, Call::SafeModify);
     assert_eq!(qp.state(), QpState::Reset);
     qp.safe_modify(QpState::Reset, init.0, &init.1).unwrap();
     assert_eq!(

@@ -59,6 +59,10 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         Rule::ForbiddenAttrs { at, forbidden, allowed_in, first_in } => {
             forbidden_attrs(at, forbidden, allowed_in, first_in)
         }
+        Rule::StateMismatch { given, actual } if call == Call::SafeModify => {
+            say!("调用者以为 QP 处于 {given}，但它实际处于 {actual}"
+                => "若是其他线程已改变其状态，则无需担心：用 ibv_query_qp 查询，从 {actual} 出发重新决定")
+        }
         Rule::StateMismatch { given, actual } => {
             say!("cur_qp_state={given}，但 QP 实际处于 {actual}"
                 => "用 ibv_query_qp 查询其状态，或者去掉 IBV_QP_CUR_STATE")

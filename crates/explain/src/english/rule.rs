@@ -79,6 +79,10 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
             };
             Said { what, remedy }
         }
+        Rule::StateMismatch { given, actual } if call == Call::SafeModify => {
+            say!("the caller believed the queue pair to be in {given}, but it is in {actual}"
+                => "if another thread has moved it, nothing is lost: ask ibv_query_qp, and decide anew from {actual}")
+        }
         Rule::StateMismatch { given, actual } => {
             say!("cur_qp_state={given}, but the queue pair is in {actual}"
                 => "ask ibv_query_qp for its state, or leave IBV_QP_CUR_STATE out")

@@ -114,7 +114,7 @@ fn is_usual(refusal: &Refusal) -> bool {
 /// Whether a QP that was to be moved did not get where it was to go, however often the program tried.
 fn stayed(nic: &NicReading, later: &[CommandRecord], refusal: &Refusal) -> bool {
     let (Some(qpn), Some((from, to))) = (refusal.qpn, refusal.moving) else { return false };
-    if refusal.call != Call::ModifyQp || from == to {
+    if !matches!(refusal.call, Call::ModifyQp | Call::SafeModify) || from == to {
         return false;
     }
     let moves = later.iter().filter(|record| record.qpn() == qpn);

@@ -91,7 +91,7 @@ fn refused_modify(nic: &NicReading, qpn: u32) -> Option<Refusal> {
     let record =
         last.find(|record| matches!(record.opcode(), Ok(CommandOpcode::ModifyQp | CommandOpcode::Refusal)))?;
     let words = record.body::<body::Refusal>()?.words.map(|word| word.get());
-    Refusal::from_words(&words).filter(|refusal| refusal.call == Call::ModifyQp)
+    Refusal::from_words(&words).filter(|refusal| matches!(refusal.call, Call::ModifyQp | Call::SafeModify))
 }
 
 fn missing(host: &Host, end: &End<'_>) -> Option<Finding> {

@@ -234,7 +234,7 @@ impl Teller<'_> {
         }
         let kind = match verb.call.as_str() {
             "ibv_create_qp" => OpKind::Insert,
-            "ibv_modify_qp" => OpKind::Change,
+            "ibv_modify_qp" | "glassnic_safe_modify" => OpKind::Change,
             "ibv_query_qp" => OpKind::LookUp,
             "ibv_destroy_qp" => OpKind::Remove,
             _ => return,
