@@ -1,7 +1,7 @@
 //! Queue pairs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use glassnic_events::{AttrMask, Call, QpState, QpType, Refusal, Rule};
 use glassnic_host::Access;
@@ -50,7 +50,6 @@ pub struct Qp {
     shared: Arc<QpShared>,
     /// The thread whose modify is on its way; 0 for none.
     modifying: AtomicU32,
-    destroyed: AtomicBool,
 }
 
 impl Qp {
@@ -61,12 +60,7 @@ impl Qp {
     }
 
     pub(crate) fn of(context: &Context, shared: Arc<QpShared>) -> Self {
-        Self {
-            context: context.clone(),
-            shared,
-            destroyed: AtomicBool::new(false),
-            modifying: AtomicU32::new(0),
-        }
+        Self { context: context.clone(), shared, modifying: AtomicU32::new(0) }
     }
 
     /// Its context.
@@ -205,9 +199,7 @@ impl Qp {
     /// It was destroyed before.
     pub fn destroy(&self) -> Result<(), Refusal> {
         let done = self.context.nic.command(|nic, _, now| nic.destroy_qp(self.qpn(), now));
-        done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))?;
-        self.destroyed.store(true, Ordering::Release);
-        Ok(())
+        done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))
     }
 }
 
@@ -235,7 +227,7 @@ impl Drop for Modifying<'_> {
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        if !self.destroyed.load(Ordering::Acquire) {
+        if !self.shared.is_destroyed() {
             let _ = self.destroy();
         }
     }
