@@ -379,3 +379,16 @@ pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_
     // The plain struct is the beginning of the extended one.
     if object.is_some_and(|object| object.batch.is_some()) { qp.cast() } else { ptr::null_mut() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The C interface's part of the 1 KiB that an idle QP may have.
+    #[test]
+    fn an_idle_qp_is_small() {
+        let (block, object) = crate::store::bytes::<QueuePair>();
+        println!("struct of C with its head: {block} bytes; object: {object} bytes");
+        assert!(block <= 176 && object <= 56, "{block} and {object} bytes");
+    }
+}

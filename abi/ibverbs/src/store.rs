@@ -319,10 +319,16 @@ pub(crate) unsafe fn live<'a, T: Object>(seen: *mut T::Seen) -> Option<&'a T> {
 // SAFETY: what the blocks hold is `Send + Sync`, and the store changes them under its lock.
 unsafe impl<T: Object> Sync for Store<T> {}
 
+/// Bytes of an object of C: its block, and what stands behind it.
+#[cfg(test)]
+pub(crate) const fn bytes<T: Object>() -> (usize, usize) {
+    (size_of::<Block<T, T::Public>>(), size_of::<T>() + 2 * size_of::<usize>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{ibv_context, ibv_pd, verbs_context};
+    use crate::layout::{ibv_context, ibv_pd, ibv_qp, verbs_context, verbs_qp};
 
     struct Domain(u32);
 
@@ -379,6 +385,53 @@ mod tests {
         let pd = store.insert(ibv_pd::ZERO, Arc::new(Domain(1)));
         assert_eq!(store.get(pd.wrapping_byte_add(8)).err(), Some(Errno::EINVAL));
         let _ = store.remove(pd);
+    }
+
+    struct Pair(u32);
+
+    impl Object for Pair {
+        type Public = ibv_qp;
+        type Seen = ibv_qp;
+        const TAG: u64 = 0x6764_5f70_6169_725f;
+        const KIND: ObjectKind = ObjectKind::Qp;
+        const FIELD: Field = Field::Qp;
+        fn store() -> &'static Store<Self> {
+            static STORE: Store<Pair> = Store::new();
+            &STORE
+        }
+    }
+
+    #[test]
+    fn structs_of_two_lengths_stand_for_objects_of_one_type() {
+        let store = Pair::store();
+        let (short, long) = (size_of::<Block<Pair, ibv_qp>>(), size_of::<Block<Pair, verbs_qp>>());
+        // More of each than a chunk holds.
+        let many = 2 * CHUNK / short;
+        let mut all = Vec::new();
+        for n in 0..many as u32 {
+            let mut wide = verbs_qp::ZERO;
+            wide.qp_ex.wr_id = u64::MAX;
+            all.push((n, store.insert(ibv_qp { qp_num: n, ..ibv_qp::ZERO }, Arc::new(Pair(n)))));
+            all.push((n, store.insert(wide, Arc::new(Pair(n)))));
+        }
+        for (n, qp) in &all {
+            assert_eq!(store.get(*qp).map(|pair| pair.0), Ok(*n));
+            // SAFETY: a pointer from the store.
+            assert_eq!(unsafe { live::<Pair>(*qp) }.map(|pair| pair.0), Some(*n));
+            for off in [short, long] {
+                let beside = qp.wrapping_byte_add(off);
+                assert!(store.get(beside).is_err() || all.iter().any(|(_, qp)| *qp == beside));
+            }
+        }
+        assert_eq!(store.all().len(), all.len());
+        for (n, qp) in &all {
+            assert_eq!(store.remove(*qp).map(|pair| pair.0), Ok(*n));
+        }
+        // What was long serves again for what is long: nothing of a neighbour is overwritten.
+        let short_again = store.insert(ibv_qp::ZERO, Arc::new(Pair(1)));
+        let long_again = store.insert(verbs_qp::ZERO, Arc::new(Pair(2)));
+        assert_eq!((short_again, long_again), (all[0].1, all[1].1));
+        assert!(store.all().len() == 2);
     }
 
     #[test]
