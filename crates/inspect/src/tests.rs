@@ -122,12 +122,14 @@ fn record_life(memory: &ContextMemory, qpn: u32, peer: u32, from_ns: u64) {
     modify.set_qpn(qpn);
     let at = from_ns + 10_000;
     recorder.keep(at, modify);
-    let moved = Event::StateMoved { qpn, from: QpState::Init, to: QpState::Rtr, cause: Cause::Modify };
+    let moved =
+        Event::StateMoved { qpn, from: QpState::Init, to: QpState::Rtr, cause: Cause::Modify, wr_id: None };
     recorder.event(at, &moved);
     recorder.executed(at + 900, &command(CommandOpcode::ModifyQp, at), None);
     recorder.event(at + 50_000, &Event::FirstPacket { qpn, from_qpn: Some(peer), psn: 5 });
 }
 
+    recorder.event(at + 40_000, &Event::FirstPacketSent { qpn, to_qpn: peer, opcode: 4, psn: 7 });
 fn host() -> Host {
     let (one, two) = (memory(0x7fff_fff0, 0x1234, 0x2234), memory(0x7fff_fff1, 0x2234, 0x1234));
     record_life(&one, 0x1234, 0x2234, NOW - 1_000_000);
@@ -177,7 +179,7 @@ fn both_ends_in_one_timeline() {
     let host = host();
     let entries = timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x1234);
     insta::assert_snapshot!(qp_text::log(Lang::En, &entries));
-    assert_eq!(entries.len(), 6);
+    assert_eq!(entries.len(), 8);
     assert_eq!((entries[0].thread, entries[0].took_ns), (Some(4243), Some(1500)));
     assert!(entries.is_sorted_by_key(|entry| entry.at_ns));
     assert_eq!(timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x9999), []);

@@ -124,22 +124,6 @@ fn destroy_waits(host: &Host, nic: &NicReading) -> Vec<Finding> {
     waits.filter_map(finding).collect()
 }
 
-/// Events that tell of an error. Others may wait: many programs take none.
-fn is_bad(event: AsyncEventType) -> bool {
-    use AsyncEventType as A;
-    matches!(
-        event,
-        A::CqErr
-            | A::QpFatal
-            | A::QpReqErr
-            | A::QpAccessErr
-            | A::PathMigErr
-            | A::DeviceFatal
-            | A::SrqErr
-            | A::WqFatal
-    )
-}
-
 fn unread(nic: &NicReading) -> Option<Finding> {
     let waiting = nic.model.asynchronous.waiting;
     let since_ns = nic.model.asynchronous.waiting_ns.filter(|since| *since > PATIENCE_NS)?;
@@ -155,5 +139,6 @@ fn unread(nic: &NicReading) -> Option<Finding> {
     let fault = Fault::AsyncUnread { waiting, since_ns, events: events.clone() };
     let is_moved_by_error = nic.model.qps.iter().any(|qp| End { nic, qp }.state() == QpState::Err);
     let severity = if is_moved_by_error { Severity::Warning } else { Severity::Hint };
-    events.iter().any(|event| is_bad(*event)).then(|| Finding::of(nic, severity, Certainty::Certain, fault))
+    // Others may wait: many programs take none.
+    events.iter().any(|event| event.is_error()).then(|| Finding::of(nic, severity, Certainty::Certain, fault))
 }

@@ -471,7 +471,8 @@ fn completion_cases() -> Vec<Case> {
         (
             "async_events_unread",
             |lab| {
-                let event = Event::Async { event: AsyncEventType::QpAccessErr, subject: 0x12 };
+                let event =
+                    Event::Async { event: AsyncEventType::QpAccessErr, subject: 0x12, qpn: Some(0x12) };
                 lab.recorder(SERVER).event(NOW - 5 * SECOND, &event);
                 lab.edit(SERVER, |nic| {
                     nic.asynchronous = AsyncModel { waiting: 1, raised: 1, waiting_ns: Some(5 * SECOND) };

@@ -46,7 +46,13 @@ impl Qp {
         }
         self.enter(to);
         if from != to {
-            dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to, cause: Cause::Modify });
+            dev.event(Event::StateMoved {
+                qpn: self.config.qpn.value(),
+                from,
+                to,
+                cause: Cause::Modify,
+                wr_id: None,
+            });
         }
     }
 
@@ -83,6 +89,7 @@ impl Qp {
         self.first_cause = None;
         self.drained = false;
         self.saw_packet = false;
+        self.sent_packet = false;
         self.flush_recv = false;
         sq.reset();
     }
