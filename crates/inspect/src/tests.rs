@@ -52,7 +52,10 @@ fn memory(pid: u64, qpn: u64, peer: u64) -> ContextMemory {
             (F::RnrRetry, 7),
         ];
         fields.into_iter().for_each(|(field, value)| image.set(field, value));
-        if slot == 1 {
+        if slot == 0 {
+            image.set(F::SendCq, 0x100);
+            image.set(F::RecvCq, 0x100);
+        } else {
             image.set(F::FirstStatus, 12);
             image.set(F::FirstCheck, glassnic_verbs::events::Check::RetryExhausted.value().into());
             image.set(F::FirstPsn, 0x17);
@@ -126,10 +129,10 @@ fn record_life(memory: &ContextMemory, qpn: u32, peer: u32, from_ns: u64) {
         Event::StateMoved { qpn, from: QpState::Init, to: QpState::Rtr, cause: Cause::Modify, wr_id: None };
     recorder.event(at, &moved);
     recorder.executed(at + 900, &command(CommandOpcode::ModifyQp, at), None);
+    recorder.event(at + 40_000, &Event::FirstPacketSent { qpn, to_qpn: peer, opcode: 4, psn: 7 });
     recorder.event(at + 50_000, &Event::FirstPacket { qpn, from_qpn: Some(peer), psn: 5 });
 }
 
-    recorder.event(at + 40_000, &Event::FirstPacketSent { qpn, to_qpn: peer, opcode: 4, psn: 7 });
 fn host() -> Host {
     let (one, two) = (memory(0x7fff_fff0, 0x1234, 0x2234), memory(0x7fff_fff1, 0x2234, 0x1234));
     record_life(&one, 0x1234, 0x2234, NOW - 1_000_000);
