@@ -106,12 +106,14 @@ fn program(how: &How) -> Result<Vec<Finding>, String> {
             forget(run);
             return Ok(patient.with_errors(findings));
         }
-        if limit.is_some_and(|limit| started.elapsed() >= limit / LOOKS * (looks.len() as u32 + 1)) {
+        let has_run = |time: Duration| started.elapsed() >= time;
+        let is_due = limit.is_some_and(has_run);
+        if is_due || limit.is_some_and(|limit| has_run(limit / LOOKS * (looks.len() as u32 + 1))) {
             looks.push(host);
         }
-        if looks.len() as u32 == LOOKS {
+        if is_due {
             let pids = looks.last().map(|host| patient.pids(host)).unwrap_or_default();
-            findings.extend(doctor::growth(&looks, Whom { pids: Some(&pids), gone: false }));
+            findings.extend(doctor::growth(&looks, Some(&pids)));
             if how.end {
                 patient.end()?;
                 forget(run);

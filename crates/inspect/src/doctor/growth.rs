@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Whom;
 use super::finding::{Certainty, Fault, Finding, Group, Severity};
 use super::leaks::{MANY, all};
 use crate::model::{NicModel, NicState};
@@ -11,16 +10,18 @@ use crate::read::Host;
 /// What one place in the program has made of one kind.
 type Grown<'a> = BTreeMap<(&'static str, &'a Vec<String>), BTreeSet<u32>>;
 
-/// Kinds of objects that one place in a program made more of between any two looks, and destroyed none of. A program that
+/// Kinds of objects that one place in a program made more of between any two looks, and destroyed none of, in these processes or all. A program that
 /// is being set up does so too: the first look should come after that. Fewer than three looks tell nothing.
 #[must_use]
-pub fn growth(looks: &[Host], whom: Whom<'_>) -> Vec<Finding> {
+pub fn growth(looks: &[Host], pids: Option<&[u32]>) -> Vec<Finding> {
     let (Some(first), Some(last)) = (looks.first(), looks.last().filter(|_| looks.len() > 2)) else {
         return Vec::new();
     };
     let span_ns = last.now_ns.saturating_sub(first.now_ns);
     let mut findings = Vec::new();
-    for nic in last.nics.iter().filter(|nic| nic.model.state == NicState::Open) {
+    let is_meant = |nic: &NicModel| pids.is_none_or(|pids| pids.contains(&nic.pid));
+    let open = |nic: &NicModel| nic.state == NicState::Open && is_meant(nic);
+    for nic in last.nics.iter().filter(|nic| open(&nic.model)) {
         let is_it = |model: &NicModel| (model.pid, &model.segment) == (nic.model.pid, &nic.model.segment);
         let models = looks.iter().filter_map(|host| host.nics.iter().find(|nic| is_it(&nic.model)));
         let grown: Vec<_> = models.map(|nic| by_site(&nic.model)).collect();
@@ -40,7 +41,6 @@ pub fn growth(looks: &[Host], whom: Whom<'_>) -> Vec<Finding> {
             }
         }
     }
-    findings.retain(|finding| whom.concerns(last, finding));
     findings
 }
 

@@ -709,15 +709,15 @@ fn looks(registered: [std::ops::Range<u32>; 3]) -> Vec<Host> {
 #[test]
 fn what_grows_from_look_to_look_is_told() {
     let growing = looks([0..5, 0..20, 0..40]);
-    let found = growth(&growing, Whom::default());
+    let found = growth(&growing, None);
     let told = |lang| text(lang, &found);
     insta::assert_snapshot!(format!("{}\n{}", told(Lang::En), told(Lang::Zh)));
     assert_eq!((found[0].fault.rule(), found[0].process.pid), ("growth", 4712));
-    assert_eq!(growth(&growing, Whom { pids: Some(&[4711]), gone: false }), []);
-    assert_eq!(growth(&growing[1..], Whom::default()), [], "two looks are too few");
+    assert_eq!(growth(&growing, Some(&[4711])), []);
+    assert_eq!(growth(&growing[1..], None), [], "two looks are too few");
     // Made once; made and given up again; few.
     for well in [[0..5, 0..40, 0..40], [0..20, 10..40, 20..70], [0..5, 0..9, 0..14]] {
-        assert_eq!(growth(&looks(well), Whom::default()), []);
+        assert_eq!(growth(&looks(well), None), []);
     }
 }
 
