@@ -1,5 +1,6 @@
 //! Ctrl-C while a command watches: what was gathered is written, what was kept is removed, and the status tells of it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -151,9 +152,17 @@ fn the_doctor_says_what_it_found() {
 fn a_demonstration_leaves_nothing() {
     let _slot = slot::take();
     let place = Place::new("demo");
-    let running = place.program(&["demo"]).start();
-    std::thread::sleep(Duration::from_millis(150));
-    interrupted(running);
+    // Its client takes its time, which the true one does not.
+    let bin = place.file("ibv_rc_pingpong");
+    let script =
+        "#!/bin/sh\ncase \"$*\" in *127.0.0.1) exec sleep 30;; esac\nexec /usr/bin/ibv_rc_pingpong \"$@\"\n";
+    std::fs::write(&bin, script).unwrap();
+    std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", place.0.display(), std::env::var("PATH").unwrap_or_default());
+    let running = place.program(&["demo"]).env("PATH", &path).start();
+    std::thread::sleep(Duration::from_secs(2));
+    let finished = interrupted(running);
+    assert!(finished.stdout.contains("created        ibv_create_qp"), "{finished}");
     place.assert_nothing_is_kept();
 }
 
