@@ -24,7 +24,7 @@ pub(crate) fn print(text: &str) -> Result<Reader, String> {
 /// What became of writing to standard output.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn written(result: io::Result<()>) -> Result<Reader, String> {
     match result {
         Ok(()) => Ok(Reader::Reads),
