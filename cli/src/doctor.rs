@@ -18,6 +18,8 @@ use crate::{lang, libdir, run};
 const EXIT_FINDINGS: u8 = 1;
 /// How often a program is looked at while it runs: what it destroys before its end is seen no more after it.
 const TICK: Duration = Duration::from_millis(200);
+/// How often, of the time that it is given, it is looked at to see what grows.
+const LOOKS: u32 = 3;
 /// How long a program that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 /// Keeps a segment that its program has closed.
@@ -94,15 +96,24 @@ fn program(how: &How) -> Result<Vec<Finding>, String> {
     let mut patient = Patient { run, child, errors: Vec::new() };
     let started = Instant::now();
     let limit = how.after.map(Duration::from_secs);
+    let mut looks = Vec::new();
     loop {
         // In this order: what the program did last is read after its end.
         let ended = patient.has_ended()?;
-        let findings = patient.look(&Host::read(lang())?);
+        let host = Host::read(lang())?;
+        let mut findings = patient.look(&host);
         if ended {
             forget(run);
             return Ok(patient.with_errors(findings));
         }
-        if limit.is_some_and(|limit| started.elapsed() >= limit) {
+        let has_run = |time: Duration| started.elapsed() >= time;
+        let is_due = limit.is_some_and(has_run);
+        if is_due || limit.is_some_and(|limit| has_run(limit / LOOKS * (looks.len() as u32 + 1))) {
+            looks.push(host);
+        }
+        if is_due {
+            let pids = looks.last().map(|host| patient.pids(host)).unwrap_or_default();
+            findings.extend(doctor::growth(&looks, Some(&pids)));
             if how.end {
                 patient.end()?;
                 forget(run);

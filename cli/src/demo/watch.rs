@@ -202,7 +202,7 @@ mod tests {
         seen.iter().map(|s| format!("{} {} {}", s.side, kind(&s.told), s.told.what)).collect()
     }
 
-    const STORY: [&str; 14] = [
+    const STORY: [&str; 15] = [
         "one NIC opened",
         "one PD allocated",
         "one CQ created",
@@ -212,6 +212,7 @@ mod tests {
         "one QP INIT → RTR",
         "one QP RTR → RTS",
         "one QP first send",
+        "one QP first packet",
         "one QP first packet",
         "one QP destroyed",
         "one MR deregistered",
@@ -256,7 +257,7 @@ mod tests {
         let mut child = start("die");
         watcher.add(child.id(), "one");
         assert!(!child.wait().unwrap().success());
-        assert_eq!(story(&watcher.look()), STORY[..10]);
+        assert_eq!(story(&watcher.look()), STORY[..11]);
         let summary = watcher.summary();
         assert!(summary[0].contains("RTR → RTS, "), "{summary:?}");
         assert!(summary[0].ends_with("2 messages came in, no error"), "{summary:?}");

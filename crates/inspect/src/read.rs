@@ -100,6 +100,8 @@ impl NicModel {
             view.qps().map(|qp| QpModel::new(lang, &qp, site(qp.driver.get(driver::Field::Site)), now_ns));
         let mut qps: Vec<_> = qps.collect();
         qps.sort_by_key(|qp| (qp.context.get(qpc::Field::CreatedNs), qp.qpn));
+        let cqs =
+            objects(Kind::Cq).into_iter().map(|(image, head)| CqModel::new(&image, head, &qps)).collect();
         Self {
             pid: view.pid(),
             command: view.command(),
@@ -109,7 +111,7 @@ impl NicModel {
             age_ns: now_ns.saturating_sub(view.opened_ns()),
             qps,
             pds: objects(Kind::Pd).into_iter().map(|(_, object)| PdModel { object }).collect(),
-            cqs: objects(Kind::Cq).into_iter().map(|(image, head)| CqModel::new(&image, head)).collect(),
+            cqs,
             mrs: objects(Kind::Mr).into_iter().map(|(image, head)| MrModel::new(&image, head)).collect(),
             srqs: objects(Kind::Srq).into_iter().map(|(image, head)| SrqModel::new(&image, head)).collect(),
             ahs: objects(Kind::Ah).into_iter().map(|(image, head)| AhModel::new(&image, head)).collect(),

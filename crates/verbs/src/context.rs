@@ -142,7 +142,12 @@ impl Context {
         let fd = queue.as_fd().as_raw_fd().cast_unsigned();
         let made = self.nic.creating(|nic, _, now| nic.create_channel(fd, now));
         let (handle, live) = made.unwrap_or_else(|| Err(gone(Call::CreateCompChannel)))?;
-        Ok(Channel { queue, shown: Arc::new(Shown { context: self.clone(), handle, live }) })
+        let words = live.clone();
+        queue.show(move |waiting| words.store(ChannelField::Fd, u64::from(fd) | (waiting as u64) << 32));
+        Ok(Channel {
+            queue: queue.clone(),
+            shown: Arc::new(Shown { context: self.clone(), queue, handle, live }),
+        })
     }
 
     /// Creates a completion queue (`ibv_create_cq(3)`), whose events go to a channel as `token`.
@@ -259,12 +264,15 @@ pub struct Channel {
 #[derive(Debug)]
 pub(crate) struct Shown {
     context: Context,
+    queue: Arc<CompletionQueue>,
     pub(crate) handle: u32,
     live: Live,
 }
 
 impl Drop for Shown {
     fn drop(&mut self) {
+        // CQs may report to the queue still: its entry is another's soon.
+        self.queue.hide();
         self.context.nic.command(|nic, _, now| nic.destroy_channel(self.handle, now));
     }
 }

@@ -6,7 +6,7 @@ use glassnic_events::{
     AsyncEventType, Cause, Check, DropReason, Event, FirstCause, QpState, QpType, WcOpcode, WcStatus,
 };
 use glassnic_wire::opcode::{Kind, Opcode};
-use glassnic_wire::{Psn, Qpn};
+use glassnic_wire::{Headers, Psn, Qpn};
 
 use crate::attr::QpAttr;
 use crate::device::{Device, Incoming, Recv};
@@ -307,7 +307,8 @@ impl Qp {
         self.req.stop();
         self.resp.flush = true;
         self.resp.enter_error();
-        dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to: QpState::Err, cause });
+        let (qpn, to, wr_id) = (self.config.qpn.value(), QpState::Err, first.wr_id);
+        dev.event(Event::StateMoved { qpn, from, to, cause, wr_id });
     }
 
     /// A completion found no room in its queue: enters ERR, unless already there.
@@ -334,6 +335,20 @@ impl Qp {
             psn: Some(inc.headers.bth.psn.value()),
             reason,
         });
+    }
+
+    /// A packet is about to leave: the first is logged.
+    #[inline]
+    pub(crate) fn leaves<D: Device>(&mut self, dev: &mut D, headers: &Headers) {
+        if !self.req.sent_packet {
+            self.req.sent_packet = true;
+            dev.event(Event::FirstPacketSent {
+                qpn: self.config.qpn.value(),
+                to_qpn: headers.bth.dest_qp.value(),
+                opcode: headers.bth.opcode.0,
+                psn: headers.bth.psn.value(),
+            });
+        }
     }
 
     /// The oldest receive: one that an unfinished message of UC left behind, or the next of the queue.

@@ -49,7 +49,13 @@ impl Qp {
         }
         self.enter(to);
         if from != to {
-            dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to, cause: Cause::Modify });
+            dev.event(Event::StateMoved {
+                qpn: self.config.qpn.value(),
+                from,
+                to,
+                cause: Cause::Modify,
+                wr_id: None,
+            });
         }
     }
 
