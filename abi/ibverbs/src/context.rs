@@ -1,6 +1,6 @@
 //! Open devices: `ibv_open_device(3)`, `ibv_close_device(3)`.
 
-use crate::answer::{Errno, broken, code, explains, left, pointer, system};
+use crate::answer::{Errno, broken, code, explains, lang, left, pointer, say, system};
 use crate::device;
 use crate::layout::*;
 use crate::operations;
@@ -8,8 +8,8 @@ use crate::store::{Held, Object, Store, given, taken};
 use core::ffi::c_int;
 use core::mem::offset_of;
 use glassnic_explain::End;
-use glassnic_verbs::Context;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
+use glassnic_verbs::{Context, Words};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -105,7 +105,7 @@ fn open(device: *mut ibv_device) -> Result<*mut ibv_context, Errno> {
     };
     let context = found.open().map_err(|error| {
         if explains() {
-            eprintln!("glassnic: {call}: {}: {error}", found.name());
+            say(&format!("{call}: {}: {}", found.name(), error.in_words(lang())));
         }
         system(&error)
     })?;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use glassnic_events::Call;
 use glassnic_explain::both;
 use glassnic_inspect::{Repeats, Told, tell};
+use glassnic_verbs::Words;
 use glassnic_verbs::inspect::{Folder, NicView};
 
 use super::summary::Lives;
@@ -46,8 +47,8 @@ impl Watcher {
     /// # Errors
     /// In a line, why the folder of this host's processes cannot be read.
     pub(super) fn new() -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.to_string())?;
-        let foreign = folder.segments().map_err(|error| error.to_string())?.into_iter().collect();
+        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
+        let foreign = folder.segments().map_err(|error| error.in_words(lang()))?.into_iter().collect();
         Ok(Self { folder, sides: Vec::new(), nics: Vec::new(), foreign, lives: Lives::default() })
     }
 

@@ -1,9 +1,9 @@
 //! Reading the segments of all processes of this user.
 
-use glassnic_explain::Lang;
-use glassnic_verbs::GID_TABLE_LEN;
+use glassnic_explain::{Lang, both};
 use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
 use glassnic_verbs::object::{self, Head, Kind};
+use glassnic_verbs::{GID_TABLE_LEN, Words};
 use glassnic_verbs::{driver, qpc};
 use glassnic_wire::command::CommandRecord;
 
@@ -44,8 +44,10 @@ impl Host {
     /// # Errors
     /// In a line, why the folder of this host's processes cannot be read.
     pub fn read(lang: Lang) -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.to_string())?;
-        let names = folder.segments().map_err(|error| format!("{}: {error}", folder.path().display()))?;
+        let folder = Folder::open().map_err(|error| error.in_words(lang))?;
+        let names = folder.segments().map_err(|error| {
+            both!(lang, "{}: {}", "{}：{}", folder.path().display(), error.in_words(lang))
+        })?;
         let now_ns = monotonic_ns();
         // One that has gone since, or is being made, is none.
         let views = names.iter().filter_map(|name| Some((name, folder.nic(name).ok()??)));

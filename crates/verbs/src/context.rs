@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassnic_events::{Call, Failure, Leftover, ObjectKind, Refusal, Rule};
 use glassnic_host::sys::thread_id;
-use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
+use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Problem, Runtime, Ways};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::object::{Channel as ChannelField, Live};
 use glassnic_nic::port::Port;
@@ -31,9 +31,9 @@ pub fn now_ns() -> u64 {
     glassnic_host::sys::monotonic_ns()
 }
 
-/// What is not as it should be with this process's devices and links, in a line each.
+/// What is not as it should be with this process's devices and links.
 #[must_use]
-pub fn problems() -> &'static [String] {
+pub fn problems() -> &'static [Problem] {
     Runtime::instance().problems()
 }
 
