@@ -247,7 +247,7 @@ impl Runtime {
         self.queue.run(&mut engine);
         // What was posted or is owed leaves before a command that may end its QP.
         if engine.has_work() {
-            self.step(&mut engine, Look::Nowhere);
+            self.step_at(&mut engine, Look::Nowhere, monotonic_ns());
         }
         let out = f(&mut engine, monotonic_ns());
         let now = monotonic_ns();
@@ -316,7 +316,7 @@ impl Runtime {
             && self.armed.load(Ordering::Relaxed) <= 0
             && now.saturating_sub(self.polled_ns.load(Ordering::Relaxed)) < LOOPING_NS;
         let step = engine.step(now, &families, acks_wait);
-        if acks_wait && engine.has_work() {
+        if acks_wait && step.more {
             self.background.wake_by(now + ACK_WAITS_NS);
         }
         for (used, until) in std::mem::take(&mut engine.links.udp_used).iter().zip(&self.udp_until_ns) {
