@@ -242,14 +242,54 @@ static void memory(struct ibv_qp **qps, int n)
 	printf("idle_own_bytes %f\n", (own[1] - own[0]) * 1024.0 / n);
 }
 
-// Create, look up and modify while `n` queue pairs are there; `qps[..have]` are already.
-static void crowd(struct ibv_qp **qps, int have, int n)
+enum { LOOKUP, MODIFY, CREATE, RANDOM_LOOKUP, FETCH, FIGURES };
+
+// Figures with few queue pairs, of before and of after there were many, and with many.
+static double few[FIGURES][2 * SAMPLES], many[FIGURES][SAMPLES];
+
+static uint32_t seed = 12345;
+
+static uint32_t any(uint32_t n)
 {
-	static double times[4][SAMPLES];
-	fill(qps, have, n);
-	uint32_t seed = 12345;
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % n;
+}
+
+// What a lookup fetches, as bytes of one queue pair in each of the tables that it goes through, one after the other: the C
+// interface's block, the part that posting needs, the QPN table, the device's entry, the driver's block.
+static const struct { size_t entry, fetched; } tables[] = { { 216, 136 }, { 128, 120 }, { 4, 4 }, { 248, 152 }, { 128, 4 } };
+#define TABLES (sizeof tables / sizeof *tables)
+
+// The machine's part of it: fetches from plain memory of that shape what a lookup fetches, each table's place known from the one
+// before.
+static void fetch(double *times, uint32_t n)
+{
+	char *memory[TABLES];
+	for (size_t t = 0; t < TABLES; t++) {
+		must((memory[t] = malloc(n * tables[t].entry)) != NULL, "malloc");
+		for (uint32_t i = 0; i < n; i++)
+			memcpy(memory[t] + i * tables[t].entry, &i, sizeof i);
+	}
 	for (int i = 0; i < SAMPLES; i++) {
-		seed = seed * 1664525 + 1013904223;
+		uint32_t at = any(n);
+		double start = now();
+		for (size_t t = 0; t < TABLES; t++) {
+			volatile char *entry = memory[t] + at * tables[t].entry;
+			for (size_t byte = 64; byte < tables[t].fetched; byte += 64)
+				(void)entry[byte];
+			at = *(volatile uint32_t *)entry;
+		}
+		times[i] = now() - start;
+	}
+	for (size_t t = 0; t < TABLES; t++)
+		free(memory[t]);
+}
+
+// Create, look up and modify while `n` queue pairs are there, then look up at random. The one after the other is apart from the
+// other: a lookup in between would undo what the processor fetches ahead.
+static void crowd(struct ibv_qp **qps, uint32_t n, double *times[FIGURES])
+{
+	for (uint32_t i = 0; i < SAMPLES; i++) {
 		struct ibv_qp *qp = qps[i % n];
 		struct ibv_qp_attr attr = { .min_rnr_timer = 1 + i % 31 };
 		double a = now();
@@ -260,25 +300,49 @@ static void crowd(struct ibv_qp **qps, int have, int n)
 		struct ibv_qp *extra = create();
 		double d = now();
 		destroy(extra);
-		times[0][i] = b - a;
-		times[1][i] = c - b;
-		times[2][i] = d - c;
-		// One that nobody has touched for long: what it takes is the machine's memory.
-		double e = now();
-		query(qps[(seed >> 8) % n]);
-		times[3][i] = now() - e;
+		times[LOOKUP][i] = b - a;
+		times[MODIFY][i] = c - b;
+		times[CREATE][i] = d - c;
 	}
-	const char *crowded = n > 1000 ? "many" : "few";
-	printf("%s_lookup %f\n", crowded, median(times[0], SAMPLES));
-	printf("%s_modify %f\n", crowded, median(times[1], SAMPLES));
-	printf("%s_create %f\n", crowded, median(times[2], SAMPLES));
-	printf("%s_random_lookup %f\n", crowded, median(times[3], SAMPLES));
+	for (int i = 0; i < SAMPLES; i++) {
+		struct ibv_qp *qp = qps[any(n)];
+		double start = now();
+		query(qp);
+		times[RANDOM_LOOKUP][i] = now() - start;
+	}
+	fetch(times[FETCH], n);
+}
+
+static void crowds(struct ibv_qp **qps, uint32_t n)
+{
+	static const char *names[FIGURES] = { "lookup", "modify", "create", "random_lookup", "fetch" };
+	double *times[3][FIGURES];
+	for (int f = 0; f < FIGURES; f++) {
+		times[0][f] = few[f];
+		times[1][f] = many[f];
+		times[2][f] = few[f] + SAMPLES;
+	}
+	fill(qps, 0, 100);
+	crowd(qps, 100, times[0]);
+	fill(qps, 100, n);
+	crowd(qps, n, times[1]);
+	for (uint32_t i = 100; i < n; i++)
+		destroy(qps[i]);
+	crowd(qps, 100, times[2]);
+	for (int i = 0; i < 100; i++)
+		destroy(qps[i]);
+	for (int f = 0; f < FIGURES; f++)
+		printf("few_%s %f\nmany_%s %f\n", names[f], median(few[f], 2 * SAMPLES), names[f], median(many[f], SAMPLES));
+	size_t lines = 0;
+	for (size_t t = 0; t < TABLES; t++)
+		lines += (tables[t].fetched + 63) / 64;
+	printf("lookup_lines %zu\nlookup_places %zu\n", lines, TABLES);
 }
 
 int main(int argc, char **argv)
 {
-	int rounds = argc > 1 ? atoi(argv[1]) : 100, many = argc > 2 ? atoi(argv[2]) : 100000, n;
-	if (rounds < 0 || rounds > ROUNDS_MAX || many < 2000)
+	int rounds = argc > 1 ? atoi(argv[1]) : 100, most = argc > 2 ? atoi(argv[2]) : 100000, n;
+	if (rounds < 0 || rounds > ROUNDS_MAX || most < 2000)
 		return 2;
 	struct ibv_device **devices = ibv_get_device_list(&n);
 	must(devices && n, "no device");
@@ -289,11 +353,11 @@ int main(int argc, char **argv)
 		must(++gid_index < 64, "no GID");
 	must((pd = ibv_alloc_pd(context)) && (cq = ibv_create_cq(context, 1024, NULL, NULL, 0)), "a PD and a CQ");
 	destroy(create());
-	struct ibv_qp **qps = calloc(many, sizeof *qps);
+	struct ibv_qp **qps = calloc(most, sizeof *qps);
 	must(qps != NULL, "calloc");
-	memset(qps, 1, many * sizeof *qps);
+	memset(qps, 1, most * sizeof *qps);
 	if (!rounds) {
-		memory(qps, many);
+		memory(qps, most);
 		return 0;
 	}
 	pool();
@@ -315,10 +379,7 @@ int main(int argc, char **argv)
 	printf("life %f\nlife_with_query %f\n", median(life[0], rounds), median(life[1], rounds));
 	printf("sequence %f\npipeline %f\n", median(piped[0], rounds), median(piped[1], rounds));
 
-	crowd(qps, 0, 100);
-	crowd(qps, 100, many);
-	for (int i = 0; i < many; i++)
-		destroy(qps[i]);
+	crowds(qps, most);
 	must(!ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(context), "the end");
 	return 0;
 }

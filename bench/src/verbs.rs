@@ -69,7 +69,9 @@ fn broken(rule: Rule) -> anyhow::Error {
 
 fn open() -> Result<Context> {
     let device = glassnic_verbs::devices().into_iter().next();
-    let device = device.with_context(|| format!("no device: {}", glassnic_verbs::problems().join("; ")))?;
+    let problems =
+        || glassnic_verbs::problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let device = device.with_context(|| format!("no device: {}", problems()))?;
     device.open().context("cannot open the device")
 }
 

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use glassnic_explain::cases::Cases;
-use glassnic_explain::{Lang, catalogue};
+use glassnic_explain::{Lang, both, catalogue};
+
+use crate::{fault, lang};
 
 /// Writes `en.md` and `zh.md`, with the programs that lie in `c/` below the folder.
 ///
@@ -17,12 +19,15 @@ pub(crate) fn write(folder: &Path) -> Result<(), String> {
         let page = |lang: &Lang| folder.join(lang.code()).with_extension("md");
         Lang::ALL.iter().try_for_each(|lang| fs::write(page(lang), catalogue(*lang, &cases)))
     };
-    pages().map_err(|error| format!("cannot write the catalogue to {}: {error}", folder.display()))
+    pages().map_err(|error| {
+        let folder = folder.display();
+        fault(both!(lang(), "cannot write the catalogue to {folder}", "不能把目录写入 {folder}"), &error)
+    })
 }
 
 /// The programs and the table beside the pages; a folder without them has none.
 fn read(folder: &Path) -> Result<Cases, String> {
-    let text = |path: &Path| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    let text = |path: &Path| fs::read_to_string(path).map_err(|error| fault(path.display(), &error));
     let files = fs::read_dir(folder.join("c")).into_iter().flatten().flatten().map(|entry| entry.path());
     let programs = files.filter(|path| path.extension().is_some_and(|end| end == "c"));
     let source = |path: PathBuf| {

@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use glassnic_explain::both;
 use glassnic_inspect::Host;
 use glassnic_inspect::draw::{Source, picture, write};
 use glassnic_verbs::events::QpType;
 use glassnic_verbs::state::dot;
 
 use crate::follow::{self, Follower};
-use crate::lang;
+use crate::{fault, lang, out};
 
 /// What to draw.
 #[derive(Args)]
@@ -55,13 +53,7 @@ pub(crate) fn draw(options: &Options) -> Result<u8, String> {
     if let Some(kind) = options.dot {
         match &options.output {
             Some(path) => save(path, &dot(kind))?,
-            // Somebody who has seen enough is no error.
-            None => match io::stdout().write_all(dot(kind).as_bytes()) {
-                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    return Err(both!(lang(), "standard output: {error}", "标准输出：{error}"));
-                }
-                _ => {}
-            },
+            None => drop(out::print(&dot(kind))?),
         }
         return Ok(0);
     }
@@ -126,7 +118,7 @@ impl Kept {
 }
 
 fn save(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    fs::write(path, text).map_err(|error| fault(path.display(), &error))
 }
 
 #[cfg(test)]

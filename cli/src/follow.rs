@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glassnic_explain::both;
+use glassnic_verbs::Words;
 use glassnic_verbs::inspect::{Folder, NicView, RUN_VARIABLE, monotonic_ns};
 use glassnic_wire::command::CommandRecord;
 
-use crate::{lang, libdir, run};
+use crate::out::Reader;
+use crate::program::{GRACE, Interrupts, Program};
+use crate::{fault, lang, libdir, run};
 
 /// How often the recorders are read: long before they overwrite what was not.
 const TICK: Duration = Duration::from_millis(5);
@@ -54,10 +56,12 @@ impl Follower {
     }
 
     fn new(whom: Whom) -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.to_string())?;
+        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
         let foreign = match whom {
             // What was there before is none of its own.
-            Whom::Program(_) => folder.segments().map_err(|error| error.to_string())?.into_iter().collect(),
+            Whom::Program(_) => {
+                folder.segments().map_err(|error| error.in_words(lang()))?.into_iter().collect()
+            }
             _ => BTreeSet::new(),
         };
         Ok(Self { folder, whom, nics: Vec::new(), foreign })
@@ -95,7 +99,12 @@ impl Follower {
 
     /// True while one of the NICs may still record something.
     pub(crate) fn goes_on(&self) -> bool {
-        self.whom == Whom::Everybody || self.nics.iter().any(|nic| nic.view.is_open() && nic.view.is_alive())
+        self.whom == Whom::Everybody || self.is_anybody_there()
+    }
+
+    /// True while one of the NICs is open in a process that runs.
+    fn is_anybody_there(&self) -> bool {
+        self.nics.iter().any(|nic| nic.view.is_open() && nic.view.is_alive())
     }
 
     /// Removes segments that were kept for us, unless the user wants to keep them too.
@@ -107,7 +116,8 @@ impl Follower {
     }
 }
 
-/// Runs a program as `glassnic run` does and follows its NICs, and those of what it starts. Gives its exit status.
+/// Runs a program as `glassnic run` does and follows its NICs, and those of what it starts. Gives its exit status, or that
+/// of the signal that asked us to end.
 ///
 /// `look` is called again and again, and once more after the end; `quiet` leaves standard output to us.
 ///
@@ -121,7 +131,7 @@ pub(crate) fn program(
     let (name, arguments) =
         words.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
     let libraries = libdir::find()?;
-    glassnic_verbs::profile::from_env()?;
+    glassnic_verbs::profile::from_env().map_err(|error| error.in_words(lang()))?;
     let run = monotonic_ns();
     let mut follower = Follower::new(Whom::Program(run))?;
     let mut command = Command::new(name);
@@ -131,39 +141,45 @@ pub(crate) fn program(
     command.env("GLASSNIC_KEEP", "1").env(RUN_VARIABLE, run.to_string());
     if quiet {
         let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(Stdio::from(
-            stderr.map_err(|error| both!(lang(), "standard error: {error}", "标准错误：{error}"))?,
-        ));
+        let stderr = stderr.map_err(|error| fault(lang().pick("standard error", "标准错误"), &error))?;
+        command.stdout(Stdio::from(stderr));
     }
-    let mut child = command.spawn().map_err(|error| format!("{}: {error}", name.display()))?;
-    let status = loop {
+    let mut program = Program::start(&mut command)?;
+    let mut deadline = None;
+    let result = loop {
         // In this order: what the program did last is read after its end.
-        let ended = ended(&mut child)?;
+        let ended = program.has_ended();
         follower.find();
-        look(&follower)?;
-        if let Some(status) = ended {
-            break status;
+        if let Err(why) = look(&follower) {
+            break Err(why);
+        }
+        match ended {
+            Ok(false) => {}
+            Ok(true) if program.is_interrupted() && follower.is_anybody_there() => {
+                // A server in the background ends as its client does.
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + GRACE);
+                if Instant::now() >= deadline {
+                    break Ok(());
+                }
+            }
+            ended => break ended.map(drop),
         }
         thread::sleep(TICK);
     };
     follower.remove();
-    Ok(exit_code(status))
+    result.map(|()| program.status())
 }
 
-/// The status of a program that has ended, as a shell says it (POSIX.1, 2.8.2).
-pub(crate) fn exit_code(status: ExitStatus) -> u8 {
-    let signal = || 128 + status.signal().unwrap_or(0);
-    status.code().unwrap_or_else(signal) as u8
-}
-
-/// Follows a process, or all, until there is nothing more to come.
+/// Follows a process, or all, until there is nothing more to come, nobody reads any more, or a signal asks to end. Gives the
+/// exit status.
 ///
 /// # Errors
 /// One line; also when the process has no NIC.
 pub(crate) fn processes(
     pid: Option<u32>,
-    mut look: impl FnMut(&Follower) -> Result<(), String>,
-) -> Result<(), String> {
+    mut look: impl FnMut(&Follower) -> Result<Reader, String>,
+) -> Result<u8, String> {
+    let mut interrupts = Interrupts::watch()?;
     let mut follower = Follower::of(pid)?;
     follower.find();
     if let Some(pid) = pid.filter(|_| follower.nics.is_empty()) {
@@ -171,10 +187,9 @@ pub(crate) fn processes(
     }
     loop {
         // In this order: what came last is read after its end.
-        let goes_on = follower.goes_on();
-        look(&follower)?;
-        if !goes_on {
-            return Ok(());
+        let goes_on = follower.goes_on() && !interrupts.came();
+        if look(&follower)? == Reader::Gone || !goes_on {
+            return Ok(interrupts.status(0));
         }
         thread::sleep(TICK);
         follower.find();
@@ -188,15 +203,6 @@ pub(crate) fn no_nic(pid: u32) -> String {
         "process {pid} has no NIC of GlassNIC, or is not yours; glassnic ps shows those that have",
         "进程 {pid} 没有 GlassNIC 的 NIC，或者不属于您；glassnic ps 列出有 NIC 的进程"
     )
-}
-
-/// The status of a program, once it has ended.
-///
-/// # Errors
-/// One line, when the kernel does not tell.
-pub(crate) fn ended(child: &mut Child) -> Result<Option<ExitStatus>, String> {
-    let said = |error| both!(lang(), "cannot wait for the program: {error}", "不能等待程序：{error}");
-    child.try_wait().map_err(said)
 }
 
 impl Nic {

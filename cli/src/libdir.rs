@@ -6,8 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use glassnic_explain::both;
+use glassnic_verbs::Words;
 
-use crate::lang;
+use crate::{fault, lang, out};
 
 /// The library that programs ask the loader for (`readelf -d`, `NEEDED`).
 const IBVERBS: &str = "libibverbs.so.1";
@@ -24,7 +25,7 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     if let Some(dir) = std::env::var_os("GLASSNIC_LIBDIR") {
         let dir = PathBuf::from(dir);
         return if holds_library(&dir) {
-            std::path::absolute(&dir).map_err(|error| format!("GLASSNIC_LIBDIR: {error}"))
+            std::path::absolute(&dir).map_err(|error| fault("GLASSNIC_LIBDIR", &error))
         } else {
             Err(both!(
                 lang(),
@@ -35,8 +36,10 @@ pub(crate) fn find() -> Result<PathBuf, String> {
         };
     }
     let executable = std::env::current_exe()
-        .map_err(|error| both!(lang(), "cannot find myself: {error}", "找不到自身：{error}"))?;
-    let bin = executable.parent().ok_or("cannot find my own folder")?;
+        .map_err(|error| fault(lang().pick("cannot find myself", "找不到自身"), &error))?;
+    let bin = executable
+        .parent()
+        .ok_or_else(|| lang().pick("cannot find my own folder", "找不到自身所在的文件夹"))?;
     let installed = bin.with_file_name("lib").join("glassnic");
     if holds_library(&installed) {
         return Ok(installed);
@@ -51,6 +54,14 @@ pub(crate) fn find() -> Result<PathBuf, String> {
         installed.display(),
         bin.display()
     ))
+}
+
+/// Prints that folder.
+///
+/// # Errors
+/// As [`find`].
+pub(crate) fn print() -> Result<(), String> {
+    out::print(&format!("{}\n", find()?.display())).map(drop)
 }
 
 fn holds_library(dir: &Path) -> bool {
@@ -72,6 +83,7 @@ fn stage(built: &Path) -> Result<PathBuf, String> {
             ErrorKind::AlreadyExists => Ok(()),
             _ => Err(error),
         }) {
+            let error = error.in_words(lang());
             return Err(both!(
                 lang(),
                 "cannot make links in {}: {error}; run `{} libdir` once as the user who built it",

@@ -1,6 +1,6 @@
 //! `glassnic ps`, `glassnic qp …` and the lists of other objects: the NICs of this user's processes, from outside.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::lang;
+use crate::out::{self, Reader};
 
 /// How often `--watch` looks again.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -276,25 +277,20 @@ fn of_each<'a, T: Serialize + 'a>(
 
 /// Shows it once, or each second until standard output is closed; SIGINT ends the process as it does any other.
 fn show(view: View, make: impl Fn(&Host) -> Result<Shown, String>) -> Result<(), String> {
-    let mut out = io::stdout();
     loop {
         let Shown { json, text } = make(&Host::read(lang())?)?;
         let text = match (view.json, view.watch) {
             (true, true) => format!("{json}\n"),
             (true, false) => format!("{json:#}\n"),
             // Clears the screen, from its first column on.
-            (false, true) if out.is_terminal() => format!("\x1b[H\x1b[2J{text}"),
+            (false, true) if io::stdout().is_terminal() => format!("\x1b[H\x1b[2J{text}"),
             (false, true) => format!("{text}\n"),
             (false, false) => text,
         };
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) if view.watch => thread::sleep(INTERVAL),
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                return Err(both!(lang(), "standard output: {error}", "标准输出：{error}"));
-            }
-            // Shown, or nobody wants to see more.
-            _ => return Ok(()),
+        if out::print(&text)? == Reader::Gone || !view.watch {
+            return Ok(());
         }
+        thread::sleep(INTERVAL);
     }
 }
 

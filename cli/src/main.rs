@@ -1,5 +1,11 @@
 //! The `glassnic` command: run programs on the NIC, look at its devices, see a demonstration.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when their reader goes away: see out"
+)]
+
 mod capture;
 mod catalogue;
 mod decode;
@@ -8,21 +14,26 @@ mod devices;
 mod doctor;
 mod draw;
 mod follow;
+mod help;
 mod libdir;
 mod look;
 mod man;
+mod out;
 mod profiles;
+mod program;
 mod run;
 mod trace;
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use glassnic_explain::{Lang, both};
+use glassnic_verbs::Words;
 
 /// A command that was used wrongly or could not do its work ends with this status, as is usual
 /// (grep(1), getopt(1)).
@@ -200,48 +211,38 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = help::command(lang()).try_get_matches().and_then(|words| Cli::from_arg_matches(&words));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    let done = |()| 0;
     let result = match cli.command {
         Task::Run { command } => return run::run(&command),
-        Task::Devices { json } => devices::devices(json),
+        Task::Devices { json } => devices::devices(json).map(done),
         Task::Capture { output, pid, seconds, .. } if !pid.is_empty() => {
             capture::processes(&output, &pid, seconds)
         }
-        Task::Capture { output, command, .. } => match capture::program(&output, &command) {
-            Ok(status) => return ExitCode::from(status),
-            Err(why) => Err(why),
-        },
-        Task::Decode { file, json } => decode::decode(&file, json),
-        Task::Doctor { how } => match doctor::doctor(&how) {
-            Ok(status) => return ExitCode::from(status),
-            Err(why) => Err(why),
-        },
+        Task::Capture { output, command, .. } => capture::program(&output, &command),
+        Task::Decode { file, json } => decode::decode(&file, json).map(done),
+        Task::Doctor { how } => doctor::doctor(&how),
         Task::Demo => demo::demo(),
-        Task::Profiles { name } => profiles::profiles(name.as_deref()),
-        Task::Ps { view } => look::ps(view),
-        Task::Qp { task } => look::qp(&task),
-        Task::Cq { task } => look::list(look::Kind::Cq, &task),
-        Task::Mr { task } => look::list(look::Kind::Mr, &task),
-        Task::Pd { task } => look::list(look::Kind::Pd, &task),
-        Task::Srq { task } => look::list(look::Kind::Srq, &task),
-        Task::Ah { task } => look::list(look::Kind::Ah, &task),
-        Task::Trace { options } => match trace::trace(&options) {
-            Ok(status) => return ExitCode::from(status),
-            Err(why) => Err(why),
-        },
-        Task::Draw { options } => match draw::draw(&options) {
-            Ok(status) => return ExitCode::from(status),
-            Err(why) => Err(why),
-        },
-        Task::Libdir => libdir::find().map(|dir| println!("{}", dir.display())),
-        Task::Catalogue { folder } => catalogue::write(&folder),
-        Task::Man { folder } => man::write(&folder),
+        Task::Profiles { name } => profiles::profiles(name.as_deref()).map(done),
+        Task::Ps { view } => look::ps(view).map(done),
+        Task::Qp { task } => look::qp(&task).map(done),
+        Task::Cq { task } => look::list(look::Kind::Cq, &task).map(done),
+        Task::Mr { task } => look::list(look::Kind::Mr, &task).map(done),
+        Task::Pd { task } => look::list(look::Kind::Pd, &task).map(done),
+        Task::Srq { task } => look::list(look::Kind::Srq, &task).map(done),
+        Task::Ah { task } => look::list(look::Kind::Ah, &task).map(done),
+        Task::Trace { options } => trace::trace(&options),
+        Task::Draw { options } => draw::draw(&options),
+        Task::Libdir => libdir::print().map(done),
+        Task::Catalogue { folder } => catalogue::write(&folder).map(done),
+        Task::Man { folder } => man::write(&folder).map(done),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(why) => fail(&why, EXIT_USAGE),
     }
 }
@@ -251,6 +252,11 @@ fn lang() -> Lang {
     let value = |name| env::var(name).ok();
     let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].map(value);
     Lang::choose(value("GLASSNIC_LANG").as_deref(), locale.iter().map(Option::as_deref))
+}
+
+/// What is wrong with a file, a program or an attempt.
+fn fault(what: impl Display, error: &impl Words) -> String {
+    both!(lang(), "{what}: {}", "{what}：{}", error.in_words(lang()))
 }
 
 /// Help and version as clap prints them; an error of use in one line.
@@ -270,11 +276,17 @@ fn usage(error: &clap::Error) -> ExitCode {
     let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let what = what.join(" ");
     let what = what.strip_prefix("error: ").unwrap_or(&what);
-    fail(&both!(lang(), "{what}; see glassnic --help", "{what}；见 glassnic --help"), EXIT_USAGE)
+    let said = match lang() {
+        Lang::Zh => {
+            format!("{}；见 glassnic --help", help::wrong_use(error).as_deref().unwrap_or(what))
+        }
+        _ => format!("{what}; see glassnic --help"),
+    };
+    fail(&said, EXIT_USAGE)
 }
 
 /// Prints one line and gives the exit status.
 fn fail(why: &str, status: u8) -> ExitCode {
-    eprintln!("glassnic: {why}");
+    out::say(why);
     ExitCode::from(status)
 }

@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
+use glassnic_explain::both;
+
+use crate::{fault, lang};
 
 /// Writes `glassnic.1` and a page for each visible subcommand.
 ///
@@ -14,7 +17,10 @@ pub(crate) fn write(folder: &Path) -> Result<(), String> {
         fs::create_dir_all(folder)?;
         clap_mangen::generate_to(crate::Cli::command().disable_help_subcommand(true), folder)
     };
-    pages().map_err(|error| format!("cannot write man pages to {}: {error}", folder.display()))
+    pages().map_err(|error| {
+        let folder = folder.display();
+        fault(both!(lang(), "cannot write man pages to {folder}", "不能把手册页写入 {folder}"), &error)
+    })
 }
 
 #[cfg(test)]

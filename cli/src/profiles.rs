@@ -1,9 +1,10 @@
 //! `glassnic profiles`: which devices GlassNIC can pass for, and the files that say so.
 
 use glassnic_explain::{Lang, both};
+use glassnic_verbs::Words;
 use glassnic_verbs::profile::{self, BUILT_IN};
 
-use crate::lang;
+use crate::{lang, out};
 
 /// Lists the profiles, or prints the file of one.
 ///
@@ -11,26 +12,23 @@ use crate::lang;
 /// No such profile.
 pub(crate) fn profiles(name: Option<&str>) -> Result<(), String> {
     let Some(name) = name else {
-        for (name, text) in BUILT_IN {
-            println!("{name:8} {}", said(lang(), name, text));
-        }
-        return Ok(());
+        let lines = BUILT_IN.iter().map(|(name, text)| format!("{name:8} {}\n", said(lang(), name, text)));
+        return out::print(&lines.collect::<String>()).map(drop);
     };
-    match BUILT_IN.iter().find(|(known, _)| *known == name) {
-        Some((_, text)) => print!("{text}"),
+    let text = match BUILT_IN.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => (*text).to_owned(),
         None => {
             // Says why there is none, or what is wrong with the user's own.
-            profile::load(name)?;
+            profile::load(name).map_err(|error| error.in_words(lang()))?;
             let variable = profile::VARIABLE;
-            let said = both!(
+            both!(
                 lang(),
-                "{name} is a profile; use it with {variable}={name}",
-                "{name} 是一个配置；用 {variable}={name} 使用它"
-            );
-            println!("{said}");
+                "{name} is a profile; use it with {variable}={name}\n",
+                "{name} 是一个配置；用 {variable}={name} 使用它\n"
+            )
         }
-    }
-    Ok(())
+    };
+    out::print(&text).map(drop)
 }
 
 /// What a profile is, in a sentence: in English its file says it.

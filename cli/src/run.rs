@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use glassnic_explain::both;
+use glassnic_verbs::Words;
 
-use crate::{EXIT_USAGE, fail, lang, libdir};
+use crate::{EXIT_USAGE, fail, fault, lang, libdir};
 
 /// As a shell says it (POSIX.1, 2.8.2).
 const EXIT_NOT_FOUND: u8 = 127;
@@ -27,7 +28,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         Err(why) => return fail(&why, EXIT_USAGE),
     };
     if let Err(why) = glassnic_verbs::profile::from_env() {
-        return fail(&why, EXIT_USAGE);
+        return fail(&why.in_words(lang()), EXIT_USAGE);
     }
     let mut command = Command::new(program);
     command.args(arguments);
@@ -42,7 +43,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         ErrorKind::NotFound => {
             fail(&both!(lang(), "{name}: no such program", "{name}：没有这个程序"), EXIT_NOT_FOUND)
         }
-        _ => fail(&format!("{name}: {error}"), EXIT_NOT_EXECUTABLE),
+        _ => fail(&fault(name, &error), EXIT_NOT_EXECUTABLE),
     }
 }
 

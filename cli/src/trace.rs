@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +10,8 @@ use glassnic_inspect::trace::text::{self, Style};
 use glassnic_inspect::trace::{Step, Tracer};
 
 use crate::follow::{self, Follower};
-use crate::lang;
+use crate::out::{self, Reader};
+use crate::{fault, lang};
 
 /// What to trace, and how to say it.
 #[derive(Args)]
@@ -41,19 +42,13 @@ pub(crate) struct Options {
 /// One line.
 pub(crate) fn trace(options: &Options) -> Result<u8, String> {
     let mut printer = Printer::new(options)?;
-    if options.command.is_empty() {
-        match follow::processes(options.pid, |follower| printer.look(follower)) {
-            Err(_) if printer.closed => return Ok(0),
-            result => result?,
-        }
-        printer.finish()?;
-        return Ok(0);
-    }
-    let quiet = options.json && options.output.is_none();
-    let status = follow::program(&options.command, quiet, |follower| {
+    let status = if options.command.is_empty() {
+        follow::processes(options.pid, |follower| printer.look(follower))?
+    } else {
+        let quiet = options.json && options.output.is_none();
         // The program goes on although nobody reads what it does.
-        printer.look(follower).or_else(|why| if printer.closed { Ok(()) } else { Err(why) })
-    })?;
+        follow::program(&options.command, quiet, |follower| printer.look(follower).map(drop))?
+    };
     printer.finish()?;
     Ok(status)
 }
@@ -64,8 +59,7 @@ struct Printer<'a> {
     /// One for each NIC that is followed.
     tracers: Vec<Tracer>,
     began_ns: Option<u64>,
-    /// Nobody reads any more.
-    closed: bool,
+    reader: Reader,
 }
 
 impl<'a> Printer<'a> {
@@ -74,11 +68,17 @@ impl<'a> Printer<'a> {
             Some(path) => Box::new(create(path)?),
             None => Box::new(io::stdout()),
         };
-        Ok(Self { options, out: BufWriter::new(out), tracers: Vec::new(), began_ns: None, closed: false })
+        Ok(Self {
+            options,
+            out: BufWriter::new(out),
+            tracers: Vec::new(),
+            began_ns: None,
+            reader: Reader::Reads,
+        })
     }
 
     /// Prints what has happened since.
-    fn look(&mut self, follower: &Follower) -> Result<(), String> {
+    fn look(&mut self, follower: &Follower) -> Result<Reader, String> {
         for nic in &follower.nics()[self.tracers.len()..] {
             self.tracers.push(Tracer::new(lang(), nic.view.pid()));
         }
@@ -87,29 +87,26 @@ impl<'a> Printer<'a> {
         self.print(steps)
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<Reader, String> {
         let steps = self.tracers.iter_mut().flat_map(Tracer::finish).collect();
         self.print(steps)
     }
 
-    fn print(&mut self, mut steps: Vec<Step>) -> Result<(), String> {
-        if self.closed {
-            return Ok(());
+    fn print(&mut self, mut steps: Vec<Step>) -> Result<Reader, String> {
+        if self.reader == Reader::Gone {
+            return Ok(self.reader);
         }
         // Stable: what is of one time stays in the order of its recorder.
         steps.sort_by_key(Step::at_ns);
         let result = steps.iter().try_for_each(|step| self.one(step)).and_then(|()| self.out.flush());
-        result.map_err(|error| {
-            self.closed = error.kind() == ErrorKind::BrokenPipe;
-            format!(
-                "{}: {error}",
-                self.options
-                    .output
-                    .as_deref()
-                    .unwrap_or(Path::new(lang().pick("standard output", "标准输出")))
-                    .display()
-            )
-        })
+        self.reader = match &self.options.output {
+            Some(path) => {
+                result.map_err(|error| fault(path.display(), &error))?;
+                Reader::Reads
+            }
+            None => out::written(result)?,
+        };
+        Ok(self.reader)
     }
 
     fn one(&mut self, step: &Step) -> io::Result<()> {
@@ -126,5 +123,5 @@ impl<'a> Printer<'a> {
 }
 
 fn create(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("{}: {error}", path.display()))
+    File::create(path).map_err(|error| fault(path.display(), &error))
 }

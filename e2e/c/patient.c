@@ -184,6 +184,16 @@ static void two_ends(int is_server, int port)
 static void alone(void)
 {
 	struct ends me = mine(0x100);
+	if (is("small_cq")) {
+		make_qp();
+		make_qp();
+		wait_for_death();
+	}
+	if (is("grow"))
+		for (unsigned n = 0;; n++) {
+			check(!ibv_reg_mr(pd, buffer + n % sizeof buffer, 1, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+			usleep(20000);
+		}
 	to_init();
 	to_rts(&me, me.psn);
 	if (is("leak")) {

@@ -79,6 +79,24 @@ fn a_refusal_is_explained_in_a_comment() {
 }
 
 #[test]
+fn the_dissector_that_was_installed_tells_the_records() {
+    let _slot = slot::take();
+    let file = product::scratch().join("captured-records.pcapng").display().to_string();
+    let both = script(18_815, "-g 0 -n 10", "127.0.0.1");
+    let run = glassnic(&["capture", "-o", &file, "--", "sh", "-c", &both], None);
+    assert!(run.succeeded(), "{run}");
+    let dissector = product::prefix().join("share/glassnic/wireshark/glassnic.lua");
+    let script = format!("lua_script:{}", dissector.display());
+    let words = ["tshark", "-X", &script, "-r", &file, "-Y", "glassnic.opcode == 0x0004", "-T", "fields"];
+    let told = Program::plain(words).args(["-e", "glassnic.opcode", "-e", "glassnic.qpn"]).run();
+    assert!(told.succeeded() && !told.stderr.contains("Lua"), "{told}");
+    assert_eq!(told.stdout.lines().count(), 2, "{told}");
+    for file in ["include/glassnic.h", "share/man/man1/glassnic.1"] {
+        assert!(product::prefix().join(file).exists(), "{file}");
+    }
+}
+
+#[test]
 fn processes_that_run_are_captured_for_as_long_as_somebody_asks() {
     let _slot = slot::take();
     let file = product::scratch().join("captured-running.pcapng").display().to_string();

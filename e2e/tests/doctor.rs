@@ -153,6 +153,30 @@ fn a_queue_full_of_unsignalled_requests_is_told() {
 }
 
 #[test]
+fn a_completion_queue_too_small_for_its_qps_is_a_hint_at_once() {
+    let _slot = slot::take();
+    let program = c_program::compile("patient").display().to_string();
+    let told = doctor(["--json", "--after", "1", "--end", "--", &program, "small_cq"]);
+    let found = findings(&told);
+    assert_eq!(rules(&found), ["cq_too_small"], "{told}");
+    assert_eq!(found[0]["severity"], "hint", "{told}");
+    // Three QPs of 4 and 4.
+    let evidence = found[0]["evidence"][0].as_str().unwrap();
+    assert!(evidence.starts_with("it holds 8;") && evidence.ends_with(" hold 24"), "{told}");
+}
+
+#[test]
+fn objects_that_become_more_and_more_are_told_with_their_place() {
+    let _slot = slot::take();
+    let program = c_program::compile("patient").display().to_string();
+    let told = doctor(["--json", "--after", "3", "--end", "--", &program, "grow"]);
+    let found = findings(&told);
+    assert_eq!(rules(&found), ["growth"], "{told}");
+    assert!(found[0]["what"].as_str().unwrap().contains("more and more MRs"), "{told}");
+    assert!(found[0]["evidence"][1].as_str().unwrap().contains("patient"), "{told}");
+}
+
+#[test]
 fn a_crashed_process_is_examined_post_mortem() {
     let _slot = slot::take();
     let program = c_program::compile("patient").display().to_string();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use glassnic_e2e::{c_program, product, slot};
-use regex::Regex;
+use regex::{Captures, Regex};
 
 #[test]
 fn the_tour_shows_what_the_product_prints() {
@@ -92,8 +92,18 @@ fn essence(line: &str) -> String {
 struct Names(Vec<(String, &'static str)>);
 
 impl Names {
+    /// With the columns of a table where they were, although the names are shorter than what they stand for.
     fn to_page(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (real, name)| whole(real).replace_all(&text, *name).into())
+        let cells = Regex::new(r"(\S+(?: \S+)*)( {2,})?").unwrap();
+        let renamed = cells.replace_all(text, |cell: &Captures<'_>| {
+            let named = self
+                .0
+                .iter()
+                .fold(cell[1].to_owned(), |text, (real, name)| whole(real).replace_all(&text, *name).into());
+            let gap = cell.get(2).map_or(0, |gap| gap.len() + cell[1].len().saturating_sub(named.len()));
+            named + &" ".repeat(gap)
+        });
+        renamed.into()
     }
 
     fn to_real(&self, text: &str) -> String {

@@ -14,7 +14,13 @@ const LIBRARIES: [(&str, &str, &str); 2] = [
     ("librdmacm.so", "librdmacm.so.1", "librdmacm.so"),
 ];
 
-/// Builds in release mode and installs below `prefix`: `bin/glassnic`, `lib/glassnic/`, `include/glassnic.h`, `share/man/man1/`.
+/// Files of the workspace that are installed as they are, and where.
+const FILES: [(&str, &str); 2] = [
+    ("include/glassnic.h", "include/glassnic.h"),
+    ("wireshark/glassnic.lua", "share/glassnic/wireshark/glassnic.lua"),
+];
+
+/// Builds in release mode and installs below `prefix`: `bin/glassnic`, `lib/glassnic/`, `share/man/man1/`, and [`FILES`].
 ///
 /// # Errors
 /// When the build fails or a file cannot be written.
@@ -22,14 +28,13 @@ pub(crate) fn run(prefix: &Path) -> Result<()> {
     let built = cargo::build_release()?;
     let prefix = std::path::absolute(prefix).context("bad prefix")?;
     let (bin, lib, man) = (prefix.join("bin"), prefix.join("lib/glassnic"), prefix.join("share/man/man1"));
-    let include = prefix.join("include");
-    for folder in [&bin, &lib, &man, &include] {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&man).with_context(|| format!("cannot make {}", man.display()))?;
+    place(&built.join("glassnic"), &bin.join("glassnic"), 0o755)?;
+    for (file, installed) in FILES {
+        place(&cargo::root().join(file), &prefix.join(installed), 0o644)?;
     }
-    place(&built.join("glassnic"), &bin.join("glassnic"))?;
-    place(&cargo::root().join("include/glassnic.h"), &include.join("glassnic.h"))?;
     for (file, runtime, development) in LIBRARIES {
-        place(&built.join(file), &lib.join(runtime))?;
+        place(&built.join(file), &lib.join(runtime), 0o755)?;
         link(runtime, &lib.join(development))?;
     }
     cargo::run(std::process::Command::new(bin.join("glassnic")).arg("man").arg(&man))?;
@@ -41,12 +46,13 @@ pub(crate) fn run(prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file in one step, so that a program that runs from the old one is not disturbed.
-fn place(from: &Path, to: &Path) -> Result<()> {
+/// Copies a file in one step, so that a program that runs from the old one is not disturbed. Makes its folder.
+fn place(from: &Path, to: &Path, mode: u32) -> Result<()> {
     let new = to.with_extension("new");
     let copy = || {
+        to.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::copy(from, &new)?;
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
         fs::rename(&new, to)
     };
     copy().with_context(|| format!("cannot install {} as {}", from.display(), to.display()))

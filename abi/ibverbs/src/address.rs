@@ -11,7 +11,6 @@ use core::ffi::c_int;
 use glassnic_verbs::attr::AddressVector;
 use glassnic_verbs::events::{Call, Field, Gid, ObjectKind, Rule};
 use glassnic_verbs::{Ah, Context};
-use std::sync::Arc;
 
 /// An address handle.
 pub(crate) struct Address {
@@ -49,7 +48,7 @@ fn create(call: Call, pd: *mut ibv_pd, attr: &ibv_ah_attr) -> Result<*mut ibv_ah
     let ah = domain.0.create_ah(&from_c(attr)).map_err(|refusal| not_made(domain.0.context(), &refusal))?;
     // SAFETY: a live object's struct; `context` never changes.
     let public = ibv_ah { context: unsafe { (*pd).context }, pd, handle: ah.handle() };
-    Ok(Address::store().insert(public, Arc::new(Address { ah, pd: domain.0.handle() })))
+    Ok(Address::store().insert(public, Address { ah, pd: domain.0.handle() }))
 }
 
 pub(crate) extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {

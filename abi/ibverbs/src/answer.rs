@@ -60,6 +60,11 @@ fn tell(text: impl FnOnce() -> String, json: impl FnOnce() -> String) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// Writes a line to standard error, in one write as well.
+pub(crate) fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("glassnic: {line}\n").as_bytes());
+}
+
 /// The language of explanations: `GLASSNIC_LANG`, else that of the locale. Read once, as above.
 pub(crate) fn lang() -> Lang {
     static LANG: OnceLock<Lang> = OnceLock::new();

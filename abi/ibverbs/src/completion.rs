@@ -6,7 +6,7 @@ use crate::events::{EventSubject, Unacked};
 use crate::layout::describe::CStruct;
 use crate::layout::*;
 use crate::operations;
-use crate::store::{Object, Store, given, live, no_object, taken};
+use crate::store::{Held, Object, Store, given, live, no_object, taken};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use glassnic_verbs::events::{Call, Field, ObjectKind, Rule, WcStatus};
 use glassnic_verbs::{Channel, ChannelError, Cq, Cqe, Subject, WcFlags};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A completion channel.
 pub(crate) struct CompletionChannel {
@@ -45,8 +45,8 @@ impl Object for CompletionChannel {
 /// A completion queue.
 pub(crate) struct CompletionQueue {
     pub(crate) cq: Cq,
-    opened: Arc<Opened>,
-    channel: Option<(Arc<CompletionChannel>, u64)>,
+    opened: Held<Opened>,
+    channel: Option<(Held<CompletionChannel>, u64)>,
     events: Unacked,
     async_events: Unacked,
     /// The completion that the extended interface reads. Like the rest of that interface, one thread at a time.
@@ -83,7 +83,7 @@ pub(crate) extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *
         })?;
         let public = ibv_comp_channel { context, fd: channel.as_fd().as_raw_fd(), refcnt: 0 };
         let object = CompletionChannel { channel, queues: Mutex::default() };
-        Ok(CompletionChannel::store().insert(public, Arc::new(object)))
+        Ok(CompletionChannel::store().insert(public, object))
     }))
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
         async_events: Unacked::default(),
         current: UnsafeCell::new(Cqe::default()),
     };
-    let seen = CompletionQueue::store().insert(public, Arc::new(object));
+    let seen = CompletionQueue::store().insert(public, object);
     opened.subjects().cqs.insert(handle, seen.expose_provenance());
     if let Some((channel, token)) = channel {
         channel.queues().insert(token, seen.expose_provenance());

@@ -1,18 +1,18 @@
 //! Open devices: `ibv_open_device(3)`, `ibv_close_device(3)`.
 
-use crate::answer::{Errno, broken, code, explains, left, pointer, system};
+use crate::answer::{Errno, broken, code, explains, lang, left, pointer, say, system};
 use crate::device;
 use crate::layout::*;
 use crate::operations;
-use crate::store::{Object, Store, given, taken};
+use crate::store::{Held, Object, Store, given, taken};
 use core::ffi::c_int;
 use core::mem::offset_of;
 use glassnic_explain::End;
-use glassnic_verbs::Context;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
+use glassnic_verbs::{Context, Words};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An open device.
 pub(crate) struct Opened {
@@ -105,7 +105,7 @@ fn open(device: *mut ibv_device) -> Result<*mut ibv_context, Errno> {
     };
     let context = found.open().map_err(|error| {
         if explains() {
-            eprintln!("glassnic: {call}: {}: {error}", found.name());
+            say(&format!("{call}: {}: {}", found.name(), error.in_words(lang())));
         }
         system(&error)
     })?;
@@ -116,7 +116,7 @@ fn open(device: *mut ibv_device) -> Result<*mut ibv_context, Errno> {
     public.context.async_fd = context.events().as_fd().as_raw_fd();
     public.context.num_comp_vectors = COMP_VECTORS;
     let opened = Opened { context, _command: command, subjects: Mutex::default() };
-    Ok(Opened::store().insert(public, Arc::new(opened)))
+    Ok(Opened::store().insert(public, opened))
 }
 
 /// Completion vectors of a device.
@@ -157,7 +157,7 @@ extern "C" fn at_end() {
 static AT_END: extern "C" fn() = at_end;
 
 /// The open device behind an argument.
-pub(crate) fn opened(call: Call, context: *mut ibv_context) -> Result<Arc<Opened>, Errno> {
+pub(crate) fn opened(call: Call, context: *mut ibv_context) -> Result<Held<Opened>, Errno> {
     given::<Opened>(call, context)
 }
 

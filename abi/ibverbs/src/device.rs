@@ -1,11 +1,11 @@
 //! The list of devices: `ibv_get_device_list(3)` and the getters of a device.
 
-use crate::answer::{Errno, explains, pointer};
+use crate::answer::{Errno, explains, lang, pointer, say};
 use crate::layout::describe::CStruct;
 use crate::layout::*;
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
-use glassnic_verbs::Device;
+use glassnic_verbs::{Device, Words};
 use std::sync::OnceLock;
 
 /// A device as C sees it, with ours behind it. Never freed: programs hold on to devices after they free the list.
@@ -36,7 +36,9 @@ fn devices() -> &'static [Listed] {
     DEVICES.get_or_init(|| {
         let found = glassnic_verbs::devices();
         if explains() {
-            glassnic_verbs::problems().iter().for_each(|line| eprintln!("glassnic: {line}"));
+            for problem in glassnic_verbs::problems() {
+                say(&problem.in_words(lang()));
+            }
         }
         found.into_iter().map(listed).collect()
     })

@@ -5,12 +5,12 @@ use crate::completion::CompletionQueue;
 use crate::context::{Opened, opened};
 use crate::layout::*;
 use crate::queue_pair::QueuePair;
-use crate::store::{Object, Store};
+use crate::store::{Held, Object, Store};
 use core::ffi::c_int;
 use glassnic_verbs::events::{Call, Field, Rule};
 use glassnic_verbs::{AsyncEvent, Subject};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Events that a program has got and not acknowledged yet.
 #[derive(Debug, Default)]
@@ -159,7 +159,7 @@ fn acknowledge<T: EventSubject>(seen: *mut T::Seen) {
     }
 }
 
-fn find<T: Object>(store: &Store<T>, seen: *mut T::Seen) -> Option<Arc<T>> {
+fn find<T: Object>(store: &Store<T>, seen: *mut T::Seen) -> Option<Held<T>> {
     store.get(seen).ok()
 }
 

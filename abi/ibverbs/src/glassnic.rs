@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use core::ptr;
 use glassnic_verbs::events::{Call, Field, ObjectKind, QpState, Rule};
 use glassnic_verbs::{Modify, PendingModify, PendingQp};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// A modify of a batch, as C writes it.
 #[allow(non_camel_case_types, reason = "the name is that of the C header")]
@@ -57,7 +57,7 @@ impl Object for Operation {
 
 impl Operation {
     fn give(command: Command) -> *mut glassnic_op {
-        Self::store().insert(glassnic_op::ZERO, Arc::new(Self(Mutex::new(Some(command)))))
+        Self::store().insert(glassnic_op::ZERO, Self(Mutex::new(Some(command))))
     }
 
     fn take(&self) -> Option<Command> {

@@ -8,7 +8,6 @@ use core::ffi::{c_int, c_uint, c_void};
 use glassnic_verbs::attr::AccessFlags;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
 use glassnic_verbs::{Mr, Pd};
-use std::sync::Arc;
 
 /// A protection domain.
 pub(crate) struct Domain(pub(crate) Pd);
@@ -46,7 +45,7 @@ pub(crate) extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
     pointer(opened(Call::AllocPd, context).and_then(|opened| {
         let pd = opened.context.alloc_pd().map_err(|refusal| not_made(&opened.context, &refusal))?;
         let public = ibv_pd { context, handle: pd.handle() };
-        Ok(Domain::store().insert(public, Arc::new(Domain(pd))))
+        Ok(Domain::store().insert(public, Domain(pd)))
     }))
 }
 
@@ -112,7 +111,7 @@ fn register(
     // SAFETY: a live object's struct; `context` never changes.
     let context = unsafe { (*pd).context };
     let public = ibv_mr { context, pd, addr, length, handle: mr.handle(), lkey: mr.lkey(), rkey: mr.rkey() };
-    Ok(Region::store().insert(public, Arc::new(Region(mr))))
+    Ok(Region::store().insert(public, Region(mr)))
 }
 
 /// The rights of a region. Optional ones that are not known are left out, as `ibv_reg_mr(3)` says of

@@ -9,13 +9,12 @@ use crate::layout::*;
 use crate::memory::Domain;
 use crate::operations;
 use crate::post_ex::Batch;
-use crate::store::{Object, StartsWith, Store, given, live, no_object, taken};
+use crate::store::{Held, Object, StartsWith, Store, given, live, no_object, taken};
 use core::ffi::c_int;
 use core::ptr;
 use glassnic_verbs::attr::QpAttr;
 use glassnic_verbs::events::{AttrMask, Call, Field, ObjectKind, QpType, Rule};
 use glassnic_verbs::{Qp, QpInit, Subject};
-use std::sync::Arc;
 
 /// A queue pair.
 pub(crate) struct QueuePair {
@@ -152,12 +151,12 @@ fn create(
 
 /// A QP that is asked for, with the objects that it is made of.
 pub(crate) struct Wanted {
-    pub(crate) domain: Arc<Domain>,
+    pub(crate) domain: Held<Domain>,
     pd: *mut ibv_pd,
     attr: ibv_qp_init_attr,
     qp_type: QpType,
-    send_cq: Arc<CompletionQueue>,
-    recv_cq: Arc<CompletionQueue>,
+    send_cq: Held<CompletionQueue>,
+    recv_cq: Held<CompletionQueue>,
 }
 
 // SAFETY: the raw pointers are the program's own and only given back.
@@ -221,7 +220,7 @@ impl Wanted {
         let qpn = qp.qpn();
         let batch = operations.map(|_| Box::new(Batch::new(qp.cap())));
         let extended = batch.is_some();
-        let object = Arc::new(QueuePair { batch, qp, async_events: Unacked::default() });
+        let object = QueuePair { batch, qp, async_events: Unacked::default() };
         let store = QueuePair::store();
         let seen = if extended {
             let qp_ex = ibv_qp_ex { qp_base: public, ..operations::QP.qp_ex };
@@ -378,4 +377,17 @@ pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_
     let object = unsafe { live::<QueuePair>(qp) };
     // The plain struct is the beginning of the extended one.
     if object.is_some_and(|object| object.batch.is_some()) { qp.cast() } else { ptr::null_mut() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The C interface's part of the 1 KiB that an idle QP may have.
+    #[test]
+    fn an_idle_qp_is_small() {
+        let bytes = crate::store::bytes::<QueuePair>();
+        println!("struct of C and the object behind it: {bytes} bytes");
+        assert!(bytes <= 216, "{bytes} bytes");
+    }
 }

@@ -1,9 +1,9 @@
 //! Objects that C holds pointers to: which of them live, and what stands behind each.
 //!
-//! C sees a struct of `verbs.h`; in front of it, in the same block of memory, lie a tag and the Rust object. Blocks come from a
-//! store of their type and never go back to the allocator, so the tag of a destroyed object can be read for ever: a program that
-//! uses a destroyed QP gets `EINVAL`, where a freed block would give it a crash or another object. A block waits for
-//! [`QUARANTINE`] others before it serves again.
+//! C sees a struct of `verbs.h`; in front of it, in the same block of memory, lie a tag and the Rust object, which lives until C
+//! has destroyed it and the last [`Held`] of it is gone. Blocks come from a store of their type and never go back to the
+//! allocator, so the tag of a destroyed object can be read for ever: a program that uses a destroyed QP gets `EINVAL`, where a
+//! freed block would give it a crash or another object. A block waits for [`QUARANTINE`] others before it serves again.
 //!
 //! Blocks are cut from chunks that lie at multiples of their size. So an address says which chunk it would be in, and the few
 //! chunks are all that the store has to know: there is no entry of an object anywhere that a lookup would have to fetch.
@@ -13,12 +13,14 @@ use crate::layout::describe::CStruct;
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::offset_of;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::mem::{MaybeUninit, offset_of};
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use glassnic_verbs::events::{Call, Field, ObjectKind, Refusal, Rule};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many destroyed objects of a type are kept apart from use.
 const QUARANTINE: usize = 64;
@@ -57,10 +59,67 @@ unsafe impl<P: CStruct> StartsWith<P> for P {}
 /// What a block begins with.
 #[repr(C)]
 struct Head<T> {
-    /// [`Object::TAG`] while the object lives, else zero.
+    /// [`Object::TAG`] while C has the object, else zero. Changed under the store's lock only.
     tag: AtomicU64,
-    /// Written under the store's lock only, while `tag` is zero.
-    inner: UnsafeCell<Option<Arc<T>>>,
+    /// How many hold the object: C, and each [`Held`].
+    holders: AtomicU32,
+    /// There while `holders` is not zero.
+    object: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// An object, which stays as long as this is held.
+pub(crate) struct Held<T: Object> {
+    block: NonNull<Head<T>>,
+}
+
+// SAFETY: as a shared pointer to a `T`, which is `Send + Sync`.
+unsafe impl<T: Object> Send for Held<T> {}
+// SAFETY: as above.
+unsafe impl<T: Object> Sync for Held<T> {}
+
+impl<T: Object> Held<T> {
+    fn head(&self) -> &Head<T> {
+        // SAFETY: blocks are never freed.
+        unsafe { self.block.as_ref() }
+    }
+
+    /// One more holder of an object that somebody holds already.
+    ///
+    /// # Safety
+    /// The head of a block with an object, which stays until this returns.
+    unsafe fn more(head: NonNull<Head<T>>) -> Self {
+        // SAFETY: as promised by the caller.
+        unsafe { head.as_ref() }.holders.fetch_add(1, Ordering::Relaxed);
+        Self { block: head }
+    }
+}
+
+impl<T: Object> Deref for Held<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the object is there while it is held, and nobody changes it but through its own cells.
+        unsafe { (*self.head().object.get()).assume_init_ref() }
+    }
+}
+
+impl<T: Object> Clone for Held<T> {
+    fn clone(&self) -> Self {
+        // SAFETY: the object is there while this is held.
+        unsafe { Self::more(self.block) }
+    }
+}
+
+impl<T: Object> Drop for Held<T> {
+    fn drop(&mut self) {
+        if self.head().holders.fetch_sub(1, Ordering::Release) > 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: this was the last holder: nobody else reads the object, and nobody can find it any more.
+        unsafe { (*self.head().object.get()).assume_init_drop() };
+        T::store().lock().give_back(self.block.addr().get());
+    }
 }
 
 /// One block.
@@ -131,7 +190,7 @@ impl Blocks {
         (at.is_multiple_of(chunk.block) && at / chunk.block < chunk.cut).then_some(address)
     }
 
-    /// A block without an object, and whether it is a fresh one, whose head is not written yet.
+    /// A block without an object, and whether it is a fresh one, whose tag is not written yet.
     fn take(&mut self, block: usize) -> (usize, bool) {
         let size = match self.sizes.iter_mut().position(|size| size.block == block) {
             Some(at) => &mut self.sizes[at],
@@ -191,7 +250,7 @@ impl<T: Object> Store<T> {
     }
 
     /// Gives an object to C.
-    pub(crate) fn insert<P: StartsWith<T::Public>>(&self, public: P, object: Arc<T>) -> *mut T::Seen {
+    pub(crate) fn insert<P: StartsWith<T::Public>>(&self, public: P, object: T) -> *mut T::Seen {
         const {
             assert!(size_of::<Block<T, P>>() <= CHUNK && align_of::<Block<T, P>>() <= align_of::<u64>());
             assert!(offset_of!(Block<T, P>, public) == offset_of!(Block<T, T::Public>, public));
@@ -202,10 +261,11 @@ impl<T: Object> Store<T> {
         // SAFETY: a block of this store and of this size, without an object, and under the lock: nobody else reads or writes it.
         unsafe {
             if fresh {
-                (&raw mut (*block).head).write(Head { tag: AtomicU64::new(0), inner: UnsafeCell::new(None) });
+                (&raw mut (*block).head.tag).write(AtomicU64::new(0));
             }
             (*block).public.get().write(public);
-            (*block).head.inner.get().write(Some(object));
+            (*block).head.object.get().write(MaybeUninit::new(object));
+            (&raw mut (*block).head.holders).write(AtomicU32::new(1));
             (*block).head.tag.store(T::TAG, Ordering::Release);
         }
         core::ptr::with_exposed_provenance_mut(address + seen_at::<T>())
@@ -215,24 +275,33 @@ impl<T: Object> Store<T> {
     ///
     /// # Errors
     /// `EINVAL` for a pointer that is null, not one of this type's, or of a destroyed object.
-    pub(crate) fn get(&self, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+    pub(crate) fn get(&self, seen: *mut T::Seen) -> Result<Held<T>, Errno> {
         let blocks = self.lock();
         let head = Self::known(&blocks, seen)?;
-        // SAFETY: a block of this store, and under the lock nobody changes `inner`.
-        unsafe { (*(*head).inner.get()).clone() }.ok_or(Errno::EINVAL)
+        // SAFETY: a block of this store; under the lock C does not give up what it has.
+        unsafe { Self::held(head) }.ok_or(Errno::EINVAL)
+    }
+
+    /// The object of a block, if C has it.
+    ///
+    /// # Safety
+    /// A block of this store that was given out once, under the lock.
+    unsafe fn held(head: NonNull<Head<T>>) -> Option<Held<T>> {
+        // SAFETY: blocks are never freed; while the tag is set, C is a holder.
+        unsafe { (head.as_ref().tag.load(Ordering::Acquire) == T::TAG).then(|| Held::more(head)) }
     }
 
     /// All objects that live, unless somebody is at the store: for the end of the process, which waits for nobody.
-    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+    pub(crate) fn all(&self) -> Vec<Held<T>> {
         let Ok(blocks) = self.blocks.try_lock() else { return Vec::new() };
         let cut = |(start, chunk): (&usize, &Chunk)| {
             let (start, block) = (*start, chunk.block);
             (0..chunk.cut).map(move |n| start + n * block)
         };
         let object = |address: usize| {
-            let head: *mut Head<T> = core::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: a block of this store, and under the lock nobody changes `inner`.
-            unsafe { (*(*head).inner.get()).clone() }
+            let head = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
+            // SAFETY: a block of this store, under the lock.
+            unsafe { Self::held(head) }
         };
         blocks.chunks.iter().flat_map(cut).filter_map(object).collect()
     }
@@ -241,17 +310,13 @@ impl<T: Object> Store<T> {
     ///
     /// # Errors
     /// As [`Store::get`].
-    pub(crate) fn remove(&self, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
-        let mut blocks = self.lock();
+    pub(crate) fn remove(&self, seen: *mut T::Seen) -> Result<Held<T>, Errno> {
+        let blocks = self.lock();
         let head = Self::known(&blocks, seen)?;
-        // SAFETY: a block of this store, under the lock.
-        let object = unsafe {
-            (*head).tag.store(0, Ordering::Release);
-            (*(*head).inner.get()).take()
-        };
-        let object = object.ok_or(Errno::EINVAL)?;
-        blocks.give_back(head.addr());
-        Ok(object)
+        // SAFETY: a block of this store, and blocks are never freed.
+        let tag = unsafe { &head.as_ref().tag };
+        // What C was as a holder is the caller now.
+        if tag.swap(0, Ordering::AcqRel) == T::TAG { Ok(Held { block: head }) } else { Err(Errno::EINVAL) }
     }
 
     /// The struct of a pointer from C, to be read and written field by field.
@@ -260,14 +325,14 @@ impl<T: Object> Store<T> {
     /// As [`Store::get`].
     pub(crate) fn public(&self, seen: *mut T::Seen) -> Result<*mut T::Public, Errno> {
         let blocks = self.lock();
-        let block: *mut Block<T, T::Public> = Self::known(&blocks, seen)?.cast();
+        let block: *mut Block<T, T::Public> = Self::known(&blocks, seen)?.as_ptr().cast();
         // SAFETY: a block of this store; only the address of a field is taken.
         Ok(unsafe { (*block).public.get() })
     }
 
-    fn known(blocks: &Blocks, seen: *mut T::Seen) -> Result<*mut Head<T>, Errno> {
-        let address = blocks.known(seen.addr().wrapping_sub(seen_at::<T>()));
-        address.map(core::ptr::with_exposed_provenance_mut).ok_or(Errno::EINVAL)
+    fn known(blocks: &Blocks, seen: *mut T::Seen) -> Result<NonNull<Head<T>>, Errno> {
+        let address = blocks.known(seen.addr().wrapping_sub(seen_at::<T>())).ok_or(Errno::EINVAL)?;
+        NonNull::new(core::ptr::with_exposed_provenance_mut(address)).ok_or(Errno::EINVAL)
     }
 }
 
@@ -275,7 +340,7 @@ impl<T: Object> Store<T> {
 ///
 /// # Errors
 /// `EINVAL` for a pointer that is null, not one of this type's, or of a destroyed object.
-pub(crate) fn given<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+pub(crate) fn given<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Held<T>, Errno> {
     T::store().get(seen).map_err(|_| no_object::<T>(call, seen.is_null()))
 }
 
@@ -283,7 +348,7 @@ pub(crate) fn given<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Arc<T>,
 ///
 /// # Errors
 /// As [`given`]: another thread has destroyed it.
-pub(crate) fn taken<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Arc<T>, Errno> {
+pub(crate) fn taken<T: Object>(call: Call, seen: *mut T::Seen) -> Result<Held<T>, Errno> {
     T::store().remove(seen).map_err(|_| no_object::<T>(call, seen.is_null()))
 }
 
@@ -312,17 +377,24 @@ pub(crate) unsafe fn live<'a, T: Object>(seen: *mut T::Seen) -> Option<&'a T> {
         if (*head).tag.load(Ordering::Acquire) != T::TAG {
             return None;
         }
-        (*(*head).inner.get()).as_deref()
+        Some((*(*head).object.get()).assume_init_ref())
     }
 }
 
 // SAFETY: what the blocks hold is `Send + Sync`, and the store changes them under its lock.
 unsafe impl<T: Object> Sync for Store<T> {}
 
+/// Bytes of an object of C.
+#[cfg(test)]
+pub(crate) const fn bytes<T: Object>() -> usize {
+    size_of::<Block<T, T::Public>>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{ibv_context, ibv_pd, verbs_context};
+    use crate::layout::{ibv_context, ibv_pd, ibv_qp, verbs_context, verbs_qp};
+    use std::sync::Arc;
 
     struct Domain(u32);
 
@@ -356,7 +428,7 @@ mod tests {
     #[test]
     fn an_object_is_found_until_it_is_destroyed() {
         let store = Domain::store();
-        let pd = store.insert(ibv_pd { handle: 7, ..ibv_pd::ZERO }, Arc::new(Domain(7)));
+        let pd = store.insert(ibv_pd { handle: 7, ..ibv_pd::ZERO }, Domain(7));
         // SAFETY: a pointer from the store.
         unsafe {
             assert_eq!((*pd).handle, 7);
@@ -376,18 +448,65 @@ mod tests {
         let store = Domain::store();
         assert_eq!(store.get(core::ptr::null_mut()).err(), Some(Errno::EINVAL));
         assert_eq!(store.get(core::ptr::without_provenance_mut(8)).err(), Some(Errno::EINVAL));
-        let pd = store.insert(ibv_pd::ZERO, Arc::new(Domain(1)));
+        let pd = store.insert(ibv_pd::ZERO, Domain(1));
         assert_eq!(store.get(pd.wrapping_byte_add(8)).err(), Some(Errno::EINVAL));
         let _ = store.remove(pd);
+    }
+
+    struct Pair(u32);
+
+    impl Object for Pair {
+        type Public = ibv_qp;
+        type Seen = ibv_qp;
+        const TAG: u64 = 0x6764_5f70_6169_725f;
+        const KIND: ObjectKind = ObjectKind::Qp;
+        const FIELD: Field = Field::Qp;
+        fn store() -> &'static Store<Self> {
+            static STORE: Store<Pair> = Store::new();
+            &STORE
+        }
+    }
+
+    #[test]
+    fn structs_of_two_lengths_stand_for_objects_of_one_type() {
+        let store = Pair::store();
+        let (short, long) = (size_of::<Block<Pair, ibv_qp>>(), size_of::<Block<Pair, verbs_qp>>());
+        // More of each than a chunk holds.
+        let many = 2 * CHUNK / short;
+        let mut all = Vec::new();
+        for n in 0..many as u32 {
+            let mut wide = verbs_qp::ZERO;
+            wide.qp_ex.wr_id = u64::MAX;
+            all.push((n, store.insert(ibv_qp { qp_num: n, ..ibv_qp::ZERO }, Pair(n))));
+            all.push((n, store.insert(wide, Pair(n))));
+        }
+        for (n, qp) in &all {
+            assert_eq!(store.get(*qp).map(|pair| pair.0), Ok(*n));
+            // SAFETY: a pointer from the store.
+            assert_eq!(unsafe { live::<Pair>(*qp) }.map(|pair| pair.0), Some(*n));
+            for off in [short, long] {
+                let beside = qp.wrapping_byte_add(off);
+                assert!(store.get(beside).is_err() || all.iter().any(|(_, qp)| *qp == beside));
+            }
+        }
+        assert_eq!(store.all().len(), all.len());
+        for (n, qp) in &all {
+            assert_eq!(store.remove(*qp).map(|pair| pair.0), Ok(*n));
+        }
+        // What was long serves again for what is long: nothing of a neighbour is overwritten.
+        let short_again = store.insert(ibv_qp::ZERO, Pair(1));
+        let long_again = store.insert(verbs_qp::ZERO, Pair(2));
+        assert_eq!((short_again, long_again), (all[0].1, all[1].1));
+        assert!(store.all().len() == 2);
     }
 
     #[test]
     fn a_destroyed_object_is_not_soon_another_one() {
         let store = Domain::store();
-        let first = store.insert(ibv_pd::ZERO, Arc::new(Domain(0)));
+        let first = store.insert(ibv_pd::ZERO, Domain(0));
         let _ = store.remove(first);
         for n in 0..QUARANTINE as u32 / 2 {
-            let pd = store.insert(ibv_pd::ZERO, Arc::new(Domain(n)));
+            let pd = store.insert(ibv_pd::ZERO, Domain(n));
             assert_ne!(pd, first);
             let _ = store.remove(pd);
         }
@@ -396,7 +515,7 @@ mod tests {
     #[test]
     fn c_may_see_the_end_of_a_struct() {
         let public = verbs_context { sz: 696, ..verbs_context::ZERO };
-        let context = Opened::store().insert(public, Arc::new(Opened));
+        let context = Opened::store().insert(public, Opened);
         // SAFETY: `sz` lies right before the context in the same block.
         assert_eq!(unsafe { *context.cast::<usize>().sub(1) }, 696);
         assert!(Opened::store().get(context).is_ok());
@@ -409,12 +528,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_outlives_its_end_for_c_and_its_block_waits_for_it() {
+        struct Heard(Arc<()>);
+
+        impl Object for Heard {
+            type Public = ibv_pd;
+            type Seen = ibv_pd;
+            const TAG: u64 = 0x6764_5f68_6561_7264;
+            const KIND: ObjectKind = ObjectKind::Pd;
+            const FIELD: Field = Field::Pd;
+            fn store() -> &'static Store<Self> {
+                static STORE: Store<Heard> = Store::new();
+                &STORE
+            }
+        }
+
+        let (store, count) = (Heard::store(), Arc::new(()));
+        let pd = store.insert(ibv_pd::ZERO, Heard(count.clone()));
+        let held = store.get(pd).ok().unwrap();
+        let again = held.clone();
+        drop(store.remove(pd));
+        assert!(store.get(pd).is_err() && store.all().is_empty());
+        assert_eq!(Arc::strong_count(&count), 2);
+        drop(held);
+        assert_eq!(Arc::strong_count(&again.0), 2);
+        assert!(store.lock().sizes[0].free.is_empty());
+        drop(again);
+        assert_eq!(Arc::strong_count(&count), 1);
+        assert_eq!(store.lock().sizes[0].free.len(), 1);
+    }
+
+    #[test]
     fn many_threads_make_and_destroy() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for n in 0..500 {
-                        let pd = Domain::store().insert(ibv_pd::ZERO, Arc::new(Domain(n)));
+                        let pd = Domain::store().insert(ibv_pd::ZERO, Domain(n));
                         assert_eq!(Domain::store().get(pd).map(|domain| domain.0), Ok(n));
                         assert!(Domain::store().remove(pd).is_ok());
                     }

@@ -2,13 +2,18 @@
 //!
 //! With `GLASSNIC_EXPLAIN=1` in the environment the name of the call goes to standard error, once for each call that is made.
 
-use crate::answer::{Errno, explains};
+use crate::answer::{Errno, explains, lang, say};
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use glassnic_explain::both;
 
 fn refuse(name: &str) -> Errno {
     if explains() {
-        eprintln!("glassnic: {name} is not implemented; the program gets EOPNOTSUPP");
+        say(&both!(
+            lang(),
+            "{name} is not implemented; the program gets EOPNOTSUPP",
+            "没有实现 {name}；程序得到 EOPNOTSUPP"
+        ));
     }
     Errno::EOPNOTSUPP.set();
     Errno::EOPNOTSUPP

@@ -3,10 +3,13 @@
 //! With `GLASSNIC_EXPLAIN=1` in the environment the name of the call goes to standard error.
 
 use core::ffi::{c_int, c_void};
+use std::io::Write;
 
 fn refuse(name: &str) {
     if std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1") {
-        eprintln!("glassnic: {name} is not implemented; the program gets EOPNOTSUPP");
+        let line = format!("glassnic: {name} is not implemented; the program gets EOPNOTSUPP\n");
+        // A program without standard error is told nothing.
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }
     // SAFETY: glibc returns the address of this thread's errno, valid for the life of the thread.
     unsafe { *libc::__errno_location() = libc::EOPNOTSUPP }

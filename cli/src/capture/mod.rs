@@ -13,11 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use glassnic_explain::both;
+use glassnic_verbs::Words;
 use glassnic_verbs::inspect::{CAPTURE_VARIABLE, Folder, NicView, monotonic_ns};
 use glassnic_wire::command::CommandRecord;
 
-use crate::follow::{ended, exit_code};
-use crate::{lang, libdir, run};
+use crate::program::{GRACE, Interrupts, Program};
+use crate::{fault, lang, libdir, out, run};
 
 /// How often the recorders are read: long before they overwrite what was not.
 const TICK: Duration = Duration::from_millis(20);
@@ -44,7 +45,8 @@ struct Session {
     records: Vec<CommandRecord>,
 }
 
-/// Runs a program and captures it and the processes that it starts. Gives its exit status.
+/// Runs a program and captures it and the processes that it starts. Gives its exit status, or that of the signal that asked
+/// us to end.
 ///
 /// # Errors
 /// One line.
@@ -56,38 +58,42 @@ pub(crate) fn program(output: &Path, words: &[OsString]) -> Result<u8, String> {
     // Before anything runs: nobody wants to learn afterwards that it cannot be written.
     touch(output)?;
     let taps = env::temp_dir().join(format!("glassnic-capture.{}", std::process::id()));
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&taps)
-        .map_err(|error| format!("{}: {error}", taps.display()))?;
+    fs::DirBuilder::new().mode(0o700).create(&taps).map_err(|error| fault(taps.display(), &error))?;
     let taps = RemovedLater(taps);
     let mut session = Session::new(Some(taps.0.clone()))?;
     let mut command = Command::new(name);
     command.args(arguments);
     run::prepare(&mut command, &libraries);
     command.env(CAPTURE_VARIABLE, &taps.0).env("GLASSNIC_KEEP", "1");
-    let mut child = command.spawn().map_err(|error| format!("{}: {error}", name.display()))?;
-    let status = loop {
+    let mut program = Program::start(&mut command)?;
+    let mut deadline = None;
+    loop {
         // In this order: what the program did last is read after its end.
-        let ended = ended(&mut child)?;
+        let ended = program.has_ended()?;
         session.look();
-        if let Some(status) = ended {
-            break status;
+        if ended {
+            // Once we are to end: a server in the background ends as its client does.
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + GRACE);
+            let waits = program.is_interrupted() && session.is_anybody_there();
+            if !waits || Instant::now() >= deadline {
+                break;
+            }
         }
         thread::sleep(TICK);
-    };
-    session.write(output)?;
+    }
+    let result = session.write(output);
     if env::var_os("GLASSNIC_KEEP").is_none() {
         session.nics.iter().for_each(|nic| drop(session.folder.remove(&nic.name)));
     }
-    Ok(exit_code(status))
+    result.map(|()| program.status())
 }
 
-/// Captures processes that run, until they have ended or the time is up.
+/// Captures processes that run, until they have ended, the time is up, or a signal asks us to end. Gives the exit status.
 ///
 /// # Errors
 /// One line.
-pub(crate) fn processes(output: &Path, pids: &[u32], seconds: Option<u64>) -> Result<(), String> {
+pub(crate) fn processes(output: &Path, pids: &[u32], seconds: Option<u64>) -> Result<u8, String> {
+    let mut interrupts = Interrupts::watch()?;
     touch(output)?;
     let mut session = Session::new(None)?;
     session.foreign.clear();
@@ -104,7 +110,8 @@ pub(crate) fn processes(output: &Path, pids: &[u32], seconds: Option<u64>) -> Re
     }
     let started = Instant::now();
     let limit = seconds.map(Duration::from_secs);
-    while limit.is_none_or(|limit| started.elapsed() < limit) && session.is_anybody_there() {
+    let is_time = || limit.is_none_or(|limit| started.elapsed() < limit);
+    while is_time() && session.is_anybody_there() && !interrupts.came() {
         session.ask(monotonic_ns() + LAPSE_NS);
         thread::sleep(TICK);
         session.look();
@@ -115,7 +122,7 @@ pub(crate) fn processes(output: &Path, pids: &[u32], seconds: Option<u64>) -> Re
     for pid in pids.iter().filter(|pid| !is_there(**pid)) {
         let _ = fs::remove_file(session.folder.tap(None, *pid));
     }
-    result
+    result.map(|()| interrupts.status(0))
 }
 
 fn is_there(pid: u32) -> bool {
@@ -123,7 +130,7 @@ fn is_there(pid: u32) -> bool {
 }
 
 fn touch(output: &Path) -> Result<(), String> {
-    fs::write(output, []).map_err(|error| format!("{}: {error}", output.display()))
+    fs::write(output, []).map_err(|error| fault(output.display(), &error))
 }
 
 struct RemovedLater(PathBuf);
@@ -136,8 +143,8 @@ impl Drop for RemovedLater {
 
 impl Session {
     fn new(taps: Option<PathBuf>) -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.to_string())?;
-        let foreign = folder.segments().map_err(|error| error.to_string())?.into_iter().collect();
+        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
+        let foreign = folder.segments().map_err(|error| error.in_words(lang()))?.into_iter().collect();
         let (pids, nics, records) = (BTreeSet::new(), Vec::new(), Vec::new());
         Ok(Self { folder, taps, pids, nics, foreign, records })
     }
@@ -186,7 +193,7 @@ impl Session {
         // A process without a packet has no file.
         let files: Vec<_> = taps.filter_map(|(pid, path)| Some((pid, fs::read(path).ok()?))).collect();
         let merged = merge::merge(&files, &self.records);
-        fs::write(output, &merged.bytes).map_err(|error| format!("{}: {error}", output.display()))?;
+        fs::write(output, &merged.bytes).map_err(|error| fault(output.display(), &error))?;
         let (file, packets, records) = (output.display(), merged.packets, merged.records);
         let said = both!(
             lang(),
@@ -194,8 +201,8 @@ impl Session {
             "{file}：{packets} 个报文和 {records} 条记录，来自 {} 个进程",
             self.pids.len()
         );
-        eprintln!("glassnic: {said}");
-        merged.problems.iter().for_each(|problem| eprintln!("glassnic: {problem}"));
+        out::say(&said);
+        merged.problems.iter().for_each(|problem| out::say(problem));
         Ok(())
     }
 }

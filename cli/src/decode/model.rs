@@ -2,7 +2,8 @@
 
 use glassnic_capture::lua::is_hex;
 use glassnic_capture::names::Enumeration;
-use glassnic_events::{Errno, Gid};
+use glassnic_events::{Cause, Check, DropReason, Errno, Gid};
+use glassnic_explain::{InWords, Lang};
 use glassnic_wire::Headers;
 use glassnic_wire::command::{CommandRecord, body};
 use glassnic_wire::dissect::{Content, Roce, Verdict};
@@ -10,6 +11,7 @@ use glassnic_wire::frame::Ip;
 use serde_json::{Map, Value, json};
 
 use super::Seen;
+use super::words::oddity;
 
 /// A field: its name, its value, and the value as people write it.
 pub(super) struct Item {
@@ -90,7 +92,7 @@ pub(super) fn headers(headers: &Headers) -> Vec<(&'static str, Vec<Item>)> {
 }
 
 /// The fields of a command record that belong to its opcode; none where the opcode is not known.
-pub(super) fn body(record: &CommandRecord) -> Vec<Item> {
+pub(super) fn body(lang: Lang, record: &CommandRecord) -> Vec<Item> {
     let Some(body) = record.opcode().ok().and_then(body::info) else { return Vec::new() };
     let bytes = record.to_bytes();
     let fields = body.fields.iter().filter(|field| !field.is_reserved());
@@ -100,7 +102,8 @@ pub(super) fn body(record: &CommandRecord) -> Vec<Item> {
                 true => hex(field.name, 1, number),
                 false => dec(field.name, number),
             };
-            if let Some(name) = Enumeration::of(body.name, field.name).and_then(|kind| kind.name(number)) {
+            let kind = Enumeration::of(body.name, field.name);
+            if let Some(name) = kind.and_then(|kind| name_of(lang, kind, number)) {
                 item.text = format!("{name} ({number})");
             }
             item
@@ -115,13 +118,26 @@ pub(super) fn body(record: &CommandRecord) -> Vec<Item> {
     fields.map(item).collect()
 }
 
+/// What a number of an enumeration is called: in few words where it is no name of a specification.
+fn name_of(lang: Lang, kind: Enumeration, number: u64) -> Option<&'static str> {
+    fn words<E: TryFrom<u32> + InWords>(lang: Lang, number: u64) -> Option<&'static str> {
+        Some(E::try_from(u32::try_from(number).ok()?).ok()?.in_words(lang))
+    }
+    match kind {
+        Enumeration::Check => words::<Check>(lang, number),
+        Enumeration::Cause => words::<Cause>(lang, number),
+        Enumeration::DropReason => words::<DropReason>(lang, number),
+        _ => kind.name(number),
+    }
+}
+
 /// An errno as people write it.
 pub(super) fn errno(record: &CommandRecord) -> String {
     Errno(record.errno().into()).to_string()
 }
 
 /// A frame as a JSON object.
-pub(super) fn json(seen: &Seen<'_>) -> Value {
+pub(super) fn json(lang: Lang, seen: &Seen<'_>) -> Value {
     let mut frame = Map::new();
     frame.insert("frame".into(), seen.number.into());
     frame.insert("time_ns".into(), seen.time_ns.into());
@@ -150,10 +166,10 @@ pub(super) fn json(seen: &Seen<'_>) -> Value {
             frame.insert("roce".into(), roce_json(roce));
         }
         Content::Command(record) => {
-            frame.insert("command".into(), command_json(record));
+            frame.insert("command".into(), command_json(lang, record));
         }
     }
-    let odd = found.odd.iter().map(|odd| json!({ "what": odd.name(), "text": odd.to_string() }));
+    let odd = found.odd.iter().map(|odd| json!({ "what": odd.name(), "text": oddity(lang, odd) }));
     frame.insert("odd".into(), odd.collect());
     frame.into()
 }
@@ -193,12 +209,12 @@ fn roce_json(roce: &Roce<'_>) -> Value {
     all.into()
 }
 
-fn command_json(record: &CommandRecord) -> Value {
+fn command_json(lang: Lang, record: &CommandRecord) -> Value {
     let flags: Vec<String> = record.flags().iter_names().map(|(name, _)| name.to_lowercase()).collect();
     json!({
         "opcode": record.opcode().ok().map(|opcode| opcode.name()), "opcode_number": record.opcode_number(),
         "qpn": record.qpn(), "pd": record.pd(), "errno": record.errno(), "flags": flags, "seq": record.seq(),
-        "timestamp_ns": record.timestamp_ns(), "body": object(body(record)),
+        "timestamp_ns": record.timestamp_ns(), "body": object(body(lang, record)),
     })
 }
 

@@ -7,13 +7,16 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use glassnic_verbs::Words;
 use glassnic_verbs::inspect::monotonic_ns as now_ns;
 
+use crate::out::{self, Reader};
+use crate::program::Interrupts;
 use crate::{lang, libdir, run};
 use glassnic_explain::both;
 use glassnic_inspect::Told;
@@ -52,11 +55,11 @@ const NEXT_IN_CHINESE: &str = "\
 /// How long an event is held back, that one of the other side with an earlier time can be told before it.
 const HOLD_NS: u64 = 20_000_000;
 
-/// Runs the demonstration.
+/// Runs the demonstration, as long as somebody watches. Gives the exit status.
 ///
 /// # Errors
 /// One line when the programs are missing, or did not succeed.
-pub(crate) fn demo() -> Result<(), String> {
+pub(crate) fn demo() -> Result<u8, String> {
     let libraries = libdir::find()?;
     let port = free_port()?;
     let opening = both!(
@@ -66,41 +69,44 @@ pub(crate) fn demo() -> Result<(), String> {
         "一个服务端和一个客户端，都是发行版自带的 {PROGRAM}，各有自己的 NIC。\n\
          它们的 NIC 所记录的内容从外部读取，并按发生的顺序讲述：\n"
     );
-    println!("{opening}");
     let (lines, told) = channel();
-    let mut stage = Stage { watcher: Watcher::new()?, told, waiting: Vec::new(), began_ns: None };
+    let mut stage = Stage {
+        interrupts: Interrupts::watch()?,
+        watcher: Watcher::new()?,
+        told,
+        waiting: Vec::new(),
+        began_ns: None,
+        reader: Reader::Reads,
+    };
+    stage.print(&format!("{opening}\n"))?;
     let mut server = stage.start("server", &libraries, port, &[], &lines)?;
     if let Err(why) = wait_listening(&mut server, port, &mut stage) {
         drop(lines);
         // What the server said before it ended is the best explanation.
-        stage.finish();
+        stage.finish()?;
         return Err(why);
     }
-    let client = stage.start("client", &libraries, port, &["127.0.0.1"], &lines);
+    let mut client = stage.start("client", &libraries, port, &["127.0.0.1"], &lines)?;
     drop(lines);
-    let mut client = match client {
-        Ok(client) => client,
-        Err(why) => {
-            kill(&mut server);
-            return Err(why);
-        }
-    };
     let started = Instant::now();
     // Ends when both have closed their output, or the time is up.
-    while started.elapsed() < LIMIT && stage.tick() {
+    while started.elapsed() < LIMIT && stage.goes_on() && stage.tick()? {
         thread::sleep(TICK);
     }
-    let succeeded = [finish(&mut client)?, finish(&mut server)?];
-    stage.finish();
-    if succeeded != [true, true] {
+    if !stage.goes_on() {
+        return Ok(stage.interrupts.status(0));
+    }
+    let succeeded = [client.finish()?, server.finish()?];
+    stage.finish()?;
+    if succeeded != [true, true] && !stage.interrupts.came() {
         return Err(both!(
             lang(),
             "{PROGRAM} failed; its own words stand above",
             "{PROGRAM} 失败；它自己的输出见上"
         ));
     }
-    println!("\n{}", lang().pick(NEXT, NEXT_IN_CHINESE));
-    Ok(())
+    stage.print(&format!("\n{}\n", lang().pick(NEXT, NEXT_IN_CHINESE)))?;
+    Ok(stage.interrupts.status(0))
 }
 
 /// Where the two are watched, and the words put in order.
@@ -112,7 +118,12 @@ struct Stage {
     waiting: Vec<(u64, Word)>,
     /// When the first event happened.
     began_ns: Option<u64>,
+    interrupts: Interrupts,
+    reader: Reader,
 }
+
+/// One of the two; it does not outlive the demonstration.
+struct Side(Child);
 
 enum Word {
     Event(Seen),
@@ -128,17 +139,29 @@ impl Stage {
         port: u16,
         words: &[&str],
         lines: &Sender<(u64, String)>,
-    ) -> Result<Child, String> {
+    ) -> Result<Side, String> {
         let child = start(role, libraries, port, words, lines)?;
         self.watcher.add(child.id(), role);
-        Ok(child)
+        Ok(Side(child))
+    }
+
+    /// Whether somebody watches, and nobody asks us to end.
+    fn goes_on(&mut self) -> bool {
+        self.reader == Reader::Reads && !self.interrupts.came()
+    }
+
+    fn print(&mut self, text: &str) -> Result<(), String> {
+        if self.reader == Reader::Reads {
+            self.reader = out::print(text)?;
+        }
+        Ok(())
     }
 
     /// Tells what happened a while ago. False when no more output will come.
-    fn tick(&mut self) -> bool {
+    fn tick(&mut self) -> Result<bool, String> {
         let open = self.gather();
-        self.tell_until(now_ns().saturating_sub(HOLD_NS));
-        open
+        self.tell_until(now_ns().saturating_sub(HOLD_NS))?;
+        Ok(open)
     }
 
     fn gather(&mut self) -> bool {
@@ -154,34 +177,44 @@ impl Stage {
     }
 
     /// Tells what happened up to a time. What is of one time stays in the order in which it was read.
-    fn tell_until(&mut self, end_ns: u64) {
+    fn tell_until(&mut self, end_ns: u64) -> Result<(), String> {
         self.waiting.sort_by_key(|(at_ns, _)| *at_ns);
         let count = self.waiting.partition_point(|(at_ns, _)| *at_ns <= end_ns);
+        let mut text = String::new();
         for (at_ns, word) in self.waiting.drain(..count) {
             match word {
                 Word::Event(seen) => {
                     let began_ns = *self.began_ns.get_or_insert(at_ns);
-                    println!("{}", event_line(began_ns, &seen));
+                    text.push_str(&event_line(began_ns, &seen));
                 }
-                Word::Output(line) => println!("{line}"),
+                Word::Output(line) => text.push_str(&line),
             }
+            text.push('\n');
         }
+        self.print(&text)
     }
 
     /// Both are gone: tells all that is left, and what became of the QPs.
-    fn finish(&mut self) {
+    fn finish(&mut self) -> Result<(), String> {
         // Their output ends with them, but for what the threads that read it still hold.
         let started = Instant::now();
         while self.gather() && started.elapsed() < Duration::from_secs(1) {
             thread::sleep(TICK);
         }
-        self.tell_until(u64::MAX);
+        self.tell_until(u64::MAX)?;
         let summary = self.watcher.summary();
         if !summary.is_empty() {
-            println!("{}", lang().pick("\nIn short:", "\n概括："));
+            self.print(lang().pick("\nIn short:\n", "\n概括：\n"))?;
         }
-        summary.iter().for_each(|line| println!("  {line}"));
+        summary.iter().try_for_each(|line| self.print(&format!("  {line}\n")))
+    }
+}
+
+/// The segments were kept for us. Both sides are gone by now.
+impl Drop for Stage {
+    fn drop(&mut self) {
         if std::env::var_os(KEEP).is_none() {
+            self.watcher.look();
             self.watcher.remove();
         }
     }
@@ -217,7 +250,10 @@ fn start(
                 "没有安装 {PROGRAM}；在 Debian 上：apt-get install ibverbs-utils"
             )
         }
-        _ => both!(lang(), "cannot run {PROGRAM}: {error}", "不能运行 {PROGRAM}：{error}"),
+        _ => {
+            let error = error.in_words(lang());
+            both!(lang(), "cannot run {PROGRAM}: {error}", "不能运行 {PROGRAM}：{error}")
+        }
     })?;
     forward(role, child.stdout.take(), lines);
     forward(role, child.stderr.take(), lines);
@@ -239,24 +275,24 @@ fn forward(role: &'static str, stream: Option<impl Read + Send + 'static>, lines
 /// A port that was free a moment ago.
 fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-    port.map(|address| address.port())
-        .map_err(|error| both!(lang(), "no free TCP port: {error}", "没有空闲的 TCP 端口：{error}"))
+    port.map(|address| address.port()).map_err(|error| {
+        both!(lang(), "no free TCP port: {}", "没有空闲的 TCP 端口：{}", error.in_words(lang()))
+    })
 }
 
 /// Looks, and does not connect: that would be taken for the client.
-fn wait_listening(server: &mut Child, port: u16, stage: &mut Stage) -> Result<(), String> {
+fn wait_listening(server: &mut Side, port: u16, stage: &mut Stage) -> Result<(), String> {
     let started = Instant::now();
-    while !is_listening(port) {
-        let ended = server.try_wait().map_err(|error| error.to_string())?.is_some();
-        if ended || started.elapsed() > LIMIT {
-            kill(server);
+    while !is_listening(port) && stage.goes_on() {
+        if server.has_ended()?.is_some() || started.elapsed() > LIMIT {
+            server.kill();
             return Err(both!(
                 lang(),
                 "the server, {PROGRAM}, did not come up; try: glassnic run -- {PROGRAM} -g 0",
                 "服务端 {PROGRAM} 没有启动；试试：glassnic run -- {PROGRAM} -g 0"
             ));
         }
-        stage.tick();
+        stage.tick()?;
         thread::sleep(TICK);
     }
     Ok(())
@@ -273,23 +309,36 @@ fn is_listening(port: u16) -> bool {
     })
 }
 
-fn finish(child: &mut Child) -> Result<bool, String> {
-    // It has closed its output, or has had its time: what is left is its end.
-    let started = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            return Ok(status.success());
+impl Side {
+    fn has_ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.0.try_wait().map_err(|error| error.in_words(lang()))
+    }
+
+    /// Whether it ended well.
+    fn finish(&mut self) -> Result<bool, String> {
+        // It has closed its output, or has had its time: what is left is its end.
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.has_ended()? {
+                return Ok(status.success());
+            }
+            if started.elapsed() > Duration::from_secs(1) {
+                self.kill();
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(10));
         }
-        if started.elapsed() > Duration::from_secs(1) {
-            kill(child);
-            return Ok(false);
-        }
-        thread::sleep(Duration::from_millis(10));
+    }
+
+    fn kill(&mut self) {
+        // Fails only for a child that has ended, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
-fn kill(child: &mut Child) {
-    // Fails only for a child that has ended, which is what is wanted.
-    let _ = child.kill();
-    let _ = child.wait();
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use glassnic_events::Call;
 use glassnic_explain::both;
 use glassnic_inspect::{Repeats, Told, tell};
+use glassnic_verbs::Words;
 use glassnic_verbs::inspect::{Folder, NicView};
 
 use super::summary::Lives;
@@ -46,8 +47,8 @@ impl Watcher {
     /// # Errors
     /// In a line, why the folder of this host's processes cannot be read.
     pub(super) fn new() -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.to_string())?;
-        let foreign = folder.segments().map_err(|error| error.to_string())?.into_iter().collect();
+        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
+        let foreign = folder.segments().map_err(|error| error.in_words(lang()))?.into_iter().collect();
         Ok(Self { folder, sides: Vec::new(), nics: Vec::new(), foreign, lives: Lives::default() })
     }
 
@@ -202,7 +203,7 @@ mod tests {
         seen.iter().map(|s| format!("{} {} {}", s.side, kind(&s.told), s.told.what)).collect()
     }
 
-    const STORY: [&str; 14] = [
+    const STORY: [&str; 15] = [
         "one NIC opened",
         "one PD allocated",
         "one CQ created",
@@ -212,6 +213,7 @@ mod tests {
         "one QP INIT → RTR",
         "one QP RTR → RTS",
         "one QP first send",
+        "one QP first packet",
         "one QP first packet",
         "one QP destroyed",
         "one MR deregistered",
@@ -256,7 +258,7 @@ mod tests {
         let mut child = start("die");
         watcher.add(child.id(), "one");
         assert!(!child.wait().unwrap().success());
-        assert_eq!(story(&watcher.look()), STORY[..10]);
+        assert_eq!(story(&watcher.look()), STORY[..11]);
         let summary = watcher.summary();
         assert!(summary[0].contains("RTR → RTS, "), "{summary:?}");
         assert!(summary[0].ends_with("2 messages came in, no error"), "{summary:?}");

@@ -8,10 +8,10 @@ use serde::Serialize;
 use glassnic_verbs::attr::Mtu;
 use glassnic_verbs::events::Gid;
 use glassnic_verbs::{
-    Choice, Device, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice, Interface, Ways,
+    Choice, Device, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice, Interface, Ways, Words,
 };
 
-use crate::lang;
+use crate::{lang, out};
 
 /// UDP port of RoCEv2 (annex A17).
 const ROCE_PORT: u16 = 4791;
@@ -80,18 +80,19 @@ struct Links {
 /// A line when there is no device, or one stands on an interface that does not exist.
 pub(crate) fn devices(json: bool) -> Result<(), String> {
     let model = read()?;
-    if json {
+    let text = if json {
         let text = serde_json::to_string_pretty(&model).map_err(|error| error.to_string())?;
-        println!("{text}");
+        format!("{text}\n")
     } else {
-        print!("{}", text::write(lang(), &model));
-    }
-    Ok(())
+        text::write(lang(), &model)
+    };
+    out::print(&text).map(drop)
 }
 
 fn read() -> Result<Model, String> {
     let devices = glassnic_verbs::devices();
-    let problems = glassnic_verbs::problems().to_vec();
+    let problems =
+        glassnic_verbs::problems().iter().map(|problem| problem.in_words(lang())).collect::<Vec<_>>();
     if devices.is_empty() {
         let lang = lang();
         let none = || lang.pick("this host has no network interface", "本机没有网络接口").into();

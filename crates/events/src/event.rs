@@ -32,6 +32,8 @@ pub enum Event {
         to: QpState,
         /// Who moved it.
         cause: Cause,
+        /// The request that failed, where one did.
+        wr_id: Option<u64>,
     },
     /// The first request was posted to a queue since the queue pair left RESET.
     FirstPost {
@@ -48,6 +50,17 @@ pub enum Event {
         qpn: u32,
         /// The sender's queue pair, where it is known.
         from_qpn: Option<u32>,
+        /// The packet's sequence number.
+        psn: u32,
+    },
+    /// The first packet since the queue pair left RESET, a request or an answer, is handed to the link.
+    FirstPacketSent {
+        /// The queue pair.
+        qpn: u32,
+        /// The queue pair that it is for.
+        to_qpn: u32,
+        /// The packet's opcode, as in the BTH.
+        opcode: u8,
         /// The packet's sequence number.
         psn: u32,
     },
@@ -131,6 +144,8 @@ pub enum Event {
         event: AsyncEventType,
         /// Number of the queue pair, completion queue, shared receive queue or port that it is about.
         subject: u32,
+        /// The queue pair that brought it about.
+        qpn: Option<u32>,
     },
     /// A packet was thrown away.
     PacketDropped {

@@ -37,12 +37,14 @@ mod chinese;
 mod english;
 pub mod json;
 mod samples;
+mod system;
 #[cfg(test)]
 mod tests;
 
 use core::fmt;
 
 pub use catalogue::catalogue;
+pub use system::system_error_in;
 
 use glassnic_events::{
     AttrMask, Call, Cause, Check, DropReason, Failure, FirstCause, KeyAccess, Leftover, NakCode, QpState,

@@ -8,6 +8,8 @@ use glassnic_nic::limits::Limits;
 use glassnic_nic::port::{GID_TABLE_LEN, Port};
 use glassnic_transport::attr::Mtu;
 
+use crate::problem::Problem;
+
 /// A device of this host: an interface under a device's name.
 #[derive(Debug)]
 pub struct HostDevice {
@@ -103,14 +105,12 @@ fn guid(interface: Option<&Interface>, name: &str) -> u64 {
 /// The devices that the environment asks for.
 ///
 /// # Errors
-/// What is wrong with `GLASSNIC_DEVICES` or `GLASSNIC_PROFILE`, in a line; or that interfaces cannot be read.
-pub(crate) fn discover() -> Result<Vec<HostDevice>, String> {
-    let limits = crate::profile::from_env()?;
-    let all = iface::interfaces().map_err(|e| format!("cannot read the interfaces: {e}"))?;
+/// What is wrong with `GLASSNIC_DEVICES` or `GLASSNIC_PROFILE`; or that interfaces cannot be read.
+pub(crate) fn discover() -> Result<Vec<HostDevice>, Problem> {
+    let limits = crate::profile::from_env().map_err(Problem::Profile)?;
+    let all = iface::interfaces().map_err(Problem::Interfaces)?;
     let specs = match std::env::var("GLASSNIC_DEVICES") {
-        Ok(text) if !text.is_empty() => {
-            iface::parse_devices(&text).map_err(|e| format!("GLASSNIC_DEVICES: {e}"))?
-        }
+        Ok(text) if !text.is_empty() => iface::parse_devices(&text).map_err(Problem::Devices)?,
         _ => iface::default_device(&all).into_iter().collect(),
     };
     let find = |name: &str| all.iter().find(|i| i.name == name).cloned();

@@ -7,7 +7,6 @@ use glassnic_nic::Nic;
 use glassnic_nic::context::Header;
 use glassnic_transport::{Incoming, Payload};
 use glassnic_wire::icrc::{Flow, IpId};
-use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Packet, ip, parse_packet};
 
 use crate::links::{Links, OWN};
@@ -154,11 +153,7 @@ impl Engine {
             }
             messages += got;
             self.links.udp_used[family as usize] = true;
-            // Answers first: an acknowledgement that came behind a message, in one datagram with it, is known by the time
-            // that the application sees the message. Requests and answers are numbered apart (IBA 9.7.1), so that each
-            // kind keeps its order.
-            let answers = rx.datagrams().filter(|d| is_answer(d.bytes));
-            for d in answers.chain(rx.datagrams().filter(|d| !is_answer(d.bytes))) {
+            for d in rx.datagrams() {
                 let src = d.src.ip();
                 let flow =
                     Flow { src, dst: d.dst, sport: d.src.port(), dport: glassnic_wire::frame::ROCE_PORT };
@@ -211,11 +206,6 @@ impl Engine {
         };
         deliver(&mut self.nics, &self.blocks, &mut self.links, now, &inc);
     }
-}
-
-/// Whether a responder sent it.
-fn is_answer(packet: &[u8]) -> bool {
-    packet.first().and_then(|opcode| Opcode(*opcode).info()).is_some_and(|info| !info.is_request)
 }
 
 /// Hands a packet to the NIC that has its QP.

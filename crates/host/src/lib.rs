@@ -4,6 +4,7 @@
 //! device is an [`OpenNic`].
 
 mod background;
+mod chinese;
 mod command_queue;
 mod devices;
 mod engine;
@@ -12,6 +13,7 @@ pub mod inspect;
 mod links;
 mod open;
 mod peers;
+mod problem;
 pub mod profile;
 mod record;
 mod runtime;
@@ -25,4 +27,5 @@ pub use event_queue::EventQueue;
 pub use glassnic_link::iface::{Choice, GidEntry, GidKind, GidPlace, HEADER_RESERVE, Interface};
 pub use links::Force;
 pub use open::{Access, AsyncEvent, CompletionQueue, Created, OpenNic};
+pub use problem::{Problem, Words};
 pub use runtime::{Runtime, Ways};

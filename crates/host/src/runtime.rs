@@ -11,12 +11,13 @@ use arrayvec::ArrayVec;
 use glassnic_link::directory::Node;
 use glassnic_link::iface::{self, AddressWatch};
 use glassnic_link::shm::Inbox;
-use glassnic_link::udp::{Family, SocketOptions, Sockets, TxBatch, attach_steering};
+use glassnic_link::udp::{BindError, Family, SocketOptions, Sockets, TxBatch, attach_steering};
 use glassnic_nic::context::{EXITED, Header};
 
 use crate::devices::{self, HostDevice};
 use crate::engine::{Engine, Step};
 use crate::links::{Force, Links};
+use crate::problem::Problem;
 use crate::sys::monotonic_ns;
 
 /// How long UDP is polled by the application after the last packet went that way, in nanoseconds.
@@ -60,8 +61,7 @@ pub(crate) enum Look {
 pub struct Runtime {
     engine: Mutex<Engine>,
     devices: Vec<Arc<HostDevice>>,
-    /// Why there are no devices, or what is missing, in a line each.
-    problems: Vec<String>,
+    problems: Vec<Problem>,
     ways: Ways,
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) watch: Option<AddressWatch>,
@@ -153,22 +153,19 @@ impl Runtime {
             problems.push(e);
             Vec::new()
         });
-        let node =
-            Node::join().map(Arc::new).map_err(|e| problems.push(format!("no shared memory: {e}"))).ok();
-        let inbox = node.as_ref().and_then(|n| {
-            Inbox::create(n).map_err(|e| problems.push(format!("no inbox in shared memory: {e}"))).ok()
-        });
+        let node = Node::join().map(Arc::new).map_err(|e| problems.push(Problem::SharedMemory(e))).ok();
+        let inbox =
+            node.as_ref().and_then(|n| Inbox::create(n).map_err(|e| problems.push(Problem::Inbox(e))).ok());
         let _ = glassnic_link::cma::allow_peers();
-        problems.extend(glassnic_link::cma::obstacle().map(|o| format!("no single copy: {o}")));
+        problems.extend(glassnic_link::cma::obstacle().map(Problem::SingleCopy));
         let options = SocketOptions::from_env();
-        let sockets =
-            bind(node.as_deref(), options).map_err(|e| problems.push(format!("no RoCEv2: {e}"))).ok();
+        let sockets = bind(node.as_deref(), options).map_err(|e| problems.push(Problem::Roce(e))).ok();
         let force = match std::env::var("GLASSNIC_LINK").as_deref() {
             Ok("udp") => Some(Force::Udp),
             Ok("shm") => Some(Force::Shm),
             Ok("") | Err(_) => None,
             Ok(other) => {
-                problems.push(format!("GLASSNIC_LINK={other} is not known; use udp or shm"));
+                problems.push(Problem::Link(other.to_owned()));
                 None
             }
         };
@@ -209,9 +206,9 @@ impl Runtime {
         &self.devices
     }
 
-    /// What is not as it should be, in a line each.
+    /// What is not as it should be.
     #[must_use]
-    pub fn problems(&self) -> &[String] {
+    pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
@@ -250,7 +247,7 @@ impl Runtime {
         self.queue.run(&mut engine);
         // What was posted or is owed leaves before a command that may end its QP.
         if engine.has_work() {
-            self.step(&mut engine, Look::Nowhere);
+            self.step_at(&mut engine, Look::Nowhere, monotonic_ns());
         }
         let out = f(&mut engine, monotonic_ns());
         let now = monotonic_ns();
@@ -319,7 +316,7 @@ impl Runtime {
             && self.armed.load(Ordering::Relaxed) <= 0
             && now.saturating_sub(self.polled_ns.load(Ordering::Relaxed)) < LOOPING_NS;
         let step = engine.step(now, &families, acks_wait);
-        if acks_wait && engine.has_work() {
+        if acks_wait && step.more {
             self.background.wake_by(now + ACK_WAITS_NS);
         }
         for (used, until) in std::mem::take(&mut engine.links.udp_used).iter().zip(&self.udp_until_ns) {
@@ -402,19 +399,10 @@ pub(crate) fn addresses() -> Vec<(std::net::IpAddr, u32)> {
 }
 
 /// Binds the RoCEv2 sockets, in an order that the directory keeps so that the kernel can be told which is whose.
-fn bind(node: Option<&Node>, options: SocketOptions) -> Result<Sockets, String> {
-    let text = |e: &dyn std::error::Error| e.to_string();
-    let Some(node) = node else { return Sockets::bind(options).map_err(|e| text(&e)) };
-    let bound: Result<Sockets, BindOrDirectory> =
-        node.bind_in_order(|| Sockets::bind(options).map_err(|e| BindOrDirectory(text(&e))));
-    bound.map_err(|e| e.0)
-}
-
-struct BindOrDirectory(String);
-
-impl From<glassnic_link::directory::DirectoryError> for BindOrDirectory {
-    fn from(e: glassnic_link::directory::DirectoryError) -> Self {
-        Self(e.to_string())
+fn bind(node: Option<&Node>, options: SocketOptions) -> Result<Sockets, BindError> {
+    match node {
+        Some(node) => node.bind_in_order(|| Sockets::bind(options)),
+        None => Sockets::bind(options),
     }
 }
 

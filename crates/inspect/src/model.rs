@@ -258,6 +258,8 @@ pub struct CqModel {
     pub object: ObjectModel,
     /// Completions that it holds.
     pub depth: u32,
+    /// Completions that there are at most, should all queues that report to it be full.
+    pub worst_case: u32,
     /// Completions that wait to be polled.
     pub waiting: u32,
     /// Completion channel; 0 for none.
@@ -359,6 +361,14 @@ impl QpModel {
             block: *driver,
         }
     }
+
+    /// Requests of its send queue and of its receive queue that this CQ may have to hold completions of.
+    pub(crate) fn load_on(&self, cq: u32) -> [u32; 2] {
+        let load = |field, queue: &QueueModel| {
+            if self.context.get(field) == u64::from(cq) { queue.depth } else { 0 }
+        };
+        [load(qpc::Field::SendCq, &self.sq), load(qpc::Field::RecvCq, &self.rq)]
+    }
 }
 
 impl ErrorModel {
@@ -404,11 +414,13 @@ impl ObjectModel {
 }
 
 impl CqModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel, qps: &[QpModel]) -> Self {
         use object::Cq;
+        let handle = object.handle;
         Self {
             object,
             depth: image.get(Cq::Depth) as u32,
+            worst_case: qps.iter().flat_map(|qp| qp.load_on(handle)).fold(0, u32::saturating_add),
             waiting: image.get(Cq::Waiting) as u32,
             channel: image.get(Cq::Channel) as u32,
             armed: match image.get(Cq::Armed) {

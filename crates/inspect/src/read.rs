@@ -1,9 +1,9 @@
 //! Reading the segments of all processes of this user.
 
-use glassnic_explain::Lang;
-use glassnic_verbs::GID_TABLE_LEN;
+use glassnic_explain::{Lang, both};
 use glassnic_verbs::inspect::{Folder, NicView, monotonic_ns};
 use glassnic_verbs::object::{self, Head, Kind};
+use glassnic_verbs::{GID_TABLE_LEN, Words};
 use glassnic_verbs::{driver, qpc};
 use glassnic_wire::command::CommandRecord;
 
@@ -44,8 +44,10 @@ impl Host {
     /// # Errors
     /// In a line, why the folder of this host's processes cannot be read.
     pub fn read(lang: Lang) -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.to_string())?;
-        let names = folder.segments().map_err(|error| format!("{}: {error}", folder.path().display()))?;
+        let folder = Folder::open().map_err(|error| error.in_words(lang))?;
+        let names = folder.segments().map_err(|error| {
+            both!(lang, "{}: {}", "{}：{}", folder.path().display(), error.in_words(lang))
+        })?;
         let now_ns = monotonic_ns();
         // One that has gone since, or is being made, is none.
         let views = names.iter().filter_map(|name| Some((name, folder.nic(name).ok()??)));
@@ -100,6 +102,8 @@ impl NicModel {
             view.qps().map(|qp| QpModel::new(lang, &qp, site(qp.driver.get(driver::Field::Site)), now_ns));
         let mut qps: Vec<_> = qps.collect();
         qps.sort_by_key(|qp| (qp.context.get(qpc::Field::CreatedNs), qp.qpn));
+        let cqs =
+            objects(Kind::Cq).into_iter().map(|(image, head)| CqModel::new(&image, head, &qps)).collect();
         Self {
             pid: view.pid(),
             command: view.command(),
@@ -109,7 +113,7 @@ impl NicModel {
             age_ns: now_ns.saturating_sub(view.opened_ns()),
             qps,
             pds: objects(Kind::Pd).into_iter().map(|(_, object)| PdModel { object }).collect(),
-            cqs: objects(Kind::Cq).into_iter().map(|(image, head)| CqModel::new(&image, head)).collect(),
+            cqs,
             mrs: objects(Kind::Mr).into_iter().map(|(image, head)| MrModel::new(&image, head)).collect(),
             srqs: objects(Kind::Srq).into_iter().map(|(image, head)| SrqModel::new(&image, head)).collect(),
             ahs: objects(Kind::Ah).into_iter().map(|(image, head)| AhModel::new(&image, head)).collect(),

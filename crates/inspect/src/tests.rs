@@ -52,7 +52,10 @@ fn memory(pid: u64, qpn: u64, peer: u64) -> ContextMemory {
             (F::RnrRetry, 7),
         ];
         fields.into_iter().for_each(|(field, value)| image.set(field, value));
-        if slot == 1 {
+        if slot == 0 {
+            image.set(F::SendCq, 0x100);
+            image.set(F::RecvCq, 0x100);
+        } else {
             image.set(F::FirstStatus, 12);
             image.set(F::FirstCheck, glassnic_verbs::events::Check::RetryExhausted.value().into());
             image.set(F::FirstPsn, 0x17);
@@ -122,9 +125,11 @@ fn record_life(memory: &ContextMemory, qpn: u32, peer: u32, from_ns: u64) {
     modify.set_qpn(qpn);
     let at = from_ns + 10_000;
     recorder.keep(at, modify);
-    let moved = Event::StateMoved { qpn, from: QpState::Init, to: QpState::Rtr, cause: Cause::Modify };
+    let moved =
+        Event::StateMoved { qpn, from: QpState::Init, to: QpState::Rtr, cause: Cause::Modify, wr_id: None };
     recorder.event(at, &moved);
     recorder.executed(at + 900, &command(CommandOpcode::ModifyQp, at), None);
+    recorder.event(at + 40_000, &Event::FirstPacketSent { qpn, to_qpn: peer, opcode: 4, psn: 7 });
     recorder.event(at + 50_000, &Event::FirstPacket { qpn, from_qpn: Some(peer), psn: 5 });
 }
 
@@ -177,7 +182,7 @@ fn both_ends_in_one_timeline() {
     let host = host();
     let entries = timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x1234);
     insta::assert_snapshot!(qp_text::log(Lang::En, &entries));
-    assert_eq!(entries.len(), 6);
+    assert_eq!(entries.len(), 8);
     assert_eq!((entries[0].thread, entries[0].took_ns), (Some(4243), Some(1500)));
     assert!(entries.is_sorted_by_key(|entry| entry.at_ns));
     assert_eq!(timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x9999), []);

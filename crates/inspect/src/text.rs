@@ -83,8 +83,8 @@ pub fn qps(lang: Lang, nics: &[&NicModel]) -> String {
 #[must_use]
 pub fn cqs(lang: Lang, nics: &[&NicModel]) -> String {
     let head = match lang {
-        Lang::Zh => ["待取", "深度", "通道", "已布防", "事件", "未确认", "溢出"],
-        _ => ["WAITING", "DEPTH", "CHANNEL", "ARMED", "EVENTS", "NOT ACKED", "OVERRUN"],
+        Lang::Zh => ["待取", "深度", "最坏", "通道", "已布防", "事件", "未确认", "溢出"],
+        _ => ["WAITING", "DEPTH", "WORST", "CHANNEL", "ARMED", "EVENTS", "NOT ACKED", "OVERRUN"],
     };
     let cells = nics.iter().flat_map(|nic| nic.cqs.iter().map(move |cq| (*nic, cq)));
     objects(
@@ -96,6 +96,7 @@ pub fn cqs(lang: Lang, nics: &[&NicModel]) -> String {
             let cells = vec![
                 cq.waiting.to_string(),
                 cq.depth.to_string(),
+                cq.worst_case.to_string(),
                 channel,
                 armed(lang, cq.armed).to_owned(),
                 cq.raised.to_string(),

@@ -10,6 +10,7 @@ use glassnic_explain::{InWords, Lang, explain_first_cause_in, explain_in};
 use glassnic_verbs::attr::{AccessFlags, Mtu};
 use glassnic_verbs::timing::{ack_timeout_ns, rnr_delay_ns};
 use glassnic_wire::command::{Body, CommandOpcode, CommandRecord, body};
+use glassnic_wire::opcode::Opcode;
 
 use crate::decode::bracketed;
 
@@ -84,7 +85,11 @@ pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
         Op::DestroyQp => Told::new(qp, lang.pick("destroyed", "已销毁"), Call::DestroyQp.name()),
         Op::StateMoved => {
             let b = body_of::<body::StateMoved>(record);
-            Told::new(qp, arrow(lang, b.from_state, b.to_state), words::<Cause>(lang, b.cause.get()))
+            let mut how = words::<Cause>(lang, b.cause.get());
+            if b.wr_id.get() != 0 {
+                how.push_str(&both!(lang, ": wr_id={:#x}", "：wr_id={:#x}", b.wr_id));
+            }
+            Told::new(qp, arrow(lang, b.from_state, b.to_state), how)
         }
         Op::Refusal => refused(lang, qp, record),
         Op::CompletionError => Told::new(qp, lang.pick("error", "错误"), failed(lang, record)),
@@ -95,7 +100,12 @@ pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
         Op::Timeout | Op::Retransmit => resends(lang, qp, opcode, record),
         Op::AsyncEvent => {
             let b = body_of::<body::AsyncEvent>(record);
-            Told::new(qp, lang.pick("event", "事件"), name::<AsyncEventType>(b.event_type.get()))
+            let mut how = name::<AsyncEventType>(b.event_type.get());
+            if b.event_type.get() == AsyncEventType::CqErr.value() {
+                let note = both!(lang, "CQ {:#x} has overrun", "CQ {:#x} 已溢出", b.handle);
+                how = bracketed(lang, &how, &note);
+            }
+            Told::new(qp, lang.pick("event", "事件"), how)
         }
         Op::FirstPost | Op::FirstPacketSent | Op::FirstPacketReceived | Op::PacketDropped => {
             traffic(lang, qp, opcode, &body_of(record))
@@ -308,7 +318,13 @@ fn traffic(lang: Lang, qp: String, opcode: CommandOpcode, b: &body::Traffic) -> 
             Told::new(qp, lang.pick("first receive", "首个接收"), lang.pick("posted", "已提交"))
         }
         (CommandOpcode::FirstPacketSent, _) => {
-            Told::new(qp, first, both!(lang, "sent, PSN {psn:#x}", "已发出，PSN {psn:#x}"))
+            let (packet, peer) = (Opcode(b.opcode), b.peer_qpn);
+            let how = both!(
+                lang,
+                "{packet} sent to QP {peer:#x}, PSN {psn:#x}",
+                "已向 QP {peer:#x} 发出 {packet}，PSN {psn:#x}"
+            );
+            Told::new(qp, first, how)
         }
         (CommandOpcode::FirstPacketReceived, _) => {
             Told::new(qp, first, both!(lang, "came in, PSN {psn:#x}", "已收到，PSN {psn:#x}"))
@@ -458,6 +474,16 @@ mod tests {
             line(&record(Op::ModifyQp, 0x1234, &to_rts)),
             line(&record(Op::FirstPost, 0x1234, &body::Traffic { opcode: 2, ..Default::default() })),
             line(&record(
+                Op::FirstPacketSent,
+                0x1234,
+                &body::Traffic {
+                    opcode: 4,
+                    psn: 0xdef.into(),
+                    peer_qpn: 0x4321.into(),
+                    ..Default::default()
+                },
+            )),
+            line(&record(
                 Op::FirstPacketReceived,
                 0x1234,
                 &body::Traffic { psn: 0xabc.into(), ..Default::default() },
@@ -483,7 +509,14 @@ mod tests {
             wr_id: 3.into(),
             ..Default::default()
         };
-        let moved = body::StateMoved { from_state: 3, to_state: 6, cause: 2.into(), ..Default::default() };
+        let moved = body::StateMoved {
+            from_state: 3,
+            to_state: 6,
+            cause: 2.into(),
+            wr_id: 3.into(),
+            ..Default::default()
+        };
+        let overrun = body::AsyncEvent { handle: 0x100.into(), ..Default::default() };
         let dropped = body::Traffic { cause: 3.into(), psn: 9.into(), ..Default::default() };
         let timeout = body::Timeout { retries_left: 6, oldest_psn: 9.into(), ..Default::default() };
         let lines = [
@@ -501,6 +534,7 @@ mod tests {
                 5,
                 &body::AsyncEvent { event_type: 1.into(), ..Default::default() },
             )),
+            line(&record(Op::AsyncEvent, 5, &overrun)),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }

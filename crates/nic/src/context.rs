@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use crate::doorbell::Doorbells;
 use crate::object::Kind;
 use crate::port::{GID_TABLE_LEN, Port};
 use crate::sync::{AtomicU64, Ordering};
@@ -177,6 +178,8 @@ pub struct ContextMemory(Arc<Segment>);
 struct Segment {
     words: Arc<dyn Words>,
     layout: Layout,
+    /// Of its QPs, in the owner's own memory; a reader has none.
+    bells: Doorbells,
 }
 
 impl std::fmt::Debug for ContextMemory {
@@ -192,14 +195,23 @@ impl ContextMemory {
         if words.words().len() * 8 < layout.len() {
             return None;
         }
-        Some(Self(Arc::new(Segment { words, layout })).laid_out())
+        Some(Self::of(words, layout, layout.qp_slots).laid_out())
     }
 
     /// Memory of this process alone, for simulations.
     #[must_use]
     pub fn private(layout: Layout) -> Self {
         let words: Box<[AtomicU64]> = (0..layout.len().div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Segment { words: Arc::new(words), layout })).laid_out()
+        Self::of(Arc::new(words), layout, layout.qp_slots).laid_out()
+    }
+
+    fn of(words: Arc<dyn Words>, layout: Layout, bells: usize) -> Self {
+        Self(Arc::new(Segment { words, layout, bells: Doorbells::new(bells) }))
+    }
+
+    /// The doorbells of its QPs.
+    pub(crate) fn bells(&self) -> &Doorbells {
+        &self.0.bells
     }
 
     /// Writes the header; the magic number last, so that a reader never sees half of it.
@@ -237,7 +249,7 @@ impl ContextMemory {
             site_slots: count(Header::SiteSlots as usize)?,
             recorder_slots: count(Header::RecorderSlots as usize)?,
         };
-        (words.words().len() * 8 >= layout.len()).then(|| Self(Arc::new(Segment { words, layout })))
+        (words.words().len() * 8 >= layout.len()).then(|| Self::of(words, layout, 0))
     }
 
     /// Its layout.

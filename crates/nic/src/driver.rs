@@ -49,9 +49,9 @@ impl Block {
         Self { memory, slot }
     }
 
-    /// The slot that it belongs to.
-    pub(crate) fn slot(&self) -> u32 {
-        self.slot
+    /// Rings the doorbell of the slot that it belongs to.
+    pub(crate) fn ring(&self) {
+        self.memory.bells().ring(self.slot);
     }
 
     fn words(&self) -> &[AtomicU64] {

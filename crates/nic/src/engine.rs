@@ -38,8 +38,8 @@ impl Nic {
 
     fn run<W: World>(&mut self, world: &mut W, now: u64, acks_wait: bool) -> bool {
         self.expire(world, now);
-        let bells = self.bells.clone();
-        bells.take(|slot| self.make_ready(slot));
+        let memory = self.ledger.memory.clone();
+        memory.bells().take(|slot| self.make_ready(slot));
         for _ in 0..self.ready.len() {
             let Some(slot) = self.ready.pop_front() else { break };
             if let Some(entry) = self.qps.get_mut(slot) {
@@ -57,13 +57,13 @@ impl Nic {
                 self.make_ready(slot);
             }
         }
-        !self.ready.is_empty() || self.bells.is_ringing()
+        !self.ready.is_empty() || self.ledger.memory.bells().is_ringing()
     }
 
     /// True if there is work that waits for nothing but a call of [`Nic::progress`].
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || self.bells.is_ringing()
+        !self.ready.is_empty() || self.ledger.memory.bells().is_ringing()
     }
 
     /// When [`Nic::progress`] must be called at the latest.
@@ -91,8 +91,8 @@ impl Nic {
             self.deadlines.pop();
             self.end_lag(slot, now);
             let Some(entry) = self.qps.get_mut(slot) else { continue };
-            if entry.armed == Some(at) {
-                entry.armed = None;
+            if entry.armed == at {
+                entry.armed = u64::MAX;
             }
             if entry.qp.deadline().is_some_and(|d| d <= now) {
                 self.with_qp(world, slot, now, |qp, env, sq| qp.handle_timeout(env, sq, now));

@@ -161,7 +161,9 @@ impl<W: World> Env<'_, W> {
             Pushed::Overrun(first) => {
                 self.overrun = true;
                 if first {
-                    self.notifier.asynchronous(AsyncEventType::CqErr, Subject::Cq(report.handle));
+                    let (event, qpn) = (AsyncEventType::CqErr, Some(self.shared.qpn));
+                    self.recorder.event(self.now, &Event::Async { event, subject: report.handle, qpn });
+                    self.notifier.asynchronous(event, Subject::Cq(report.handle));
                 }
             }
         }
@@ -259,7 +261,8 @@ impl<W: World> Device for Env<'_, W> {
     }
 
     fn raise(&mut self, e: AsyncEventType) {
-        self.recorder.event(self.now, &Event::Async { event: e, subject: self.shared.qpn });
+        let (subject, qpn) = (self.shared.qpn, Some(self.shared.qpn));
+        self.recorder.event(self.now, &Event::Async { event: e, subject, qpn });
         self.notifier.asynchronous(e, Subject::Qp(self.shared.qpn));
     }
 }

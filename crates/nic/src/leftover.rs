@@ -37,8 +37,8 @@ impl Nic {
         };
         if kind == ObjectKind::Qp {
             for entry in self.qps.iter() {
-                let site = entry.shared.block.get(Field::Site) as u32;
-                add(site, entry.shared.qpn, entry.created_ns);
+                let of = |field| entry.shared.block.get(field);
+                add(of(Field::Site) as u32, entry.shared.qpn, of(Field::CreatedNs));
             }
         } else if let Some(kind) = Kind::ALL.into_iter().find(|k| k.object() == kind) {
             let memory = self.memory();

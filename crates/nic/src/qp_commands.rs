@@ -67,7 +67,7 @@ impl Nic {
         let max_inline_data = self.limits.inline_granted(init.qp_type, init.cap.max_inline_data);
         let cap = QpCap { max_inline_data, ..init.cap };
         let given = QpInit { cap, ..*init };
-        let shared = Arc::new(QpShared::new(qpn, &given, self.bells.clone(), block.clone()));
+        let shared = Arc::new(QpShared::new(qpn, &given, block.clone()));
         let (send, recv) = (self.report(init.send_cq), self.report(init.recv_cq));
         let (Some(send), Some(recv)) = (send, recv) else {
             // Both were there when they were checked.
@@ -85,12 +85,12 @@ impl Nic {
             recv,
             ready: false,
             ack_waits: false,
-            armed: None,
-            created_ns: now,
+            armed: u64::MAX,
             lag: None,
             counters: None,
         };
         self.qps.put(slot, entry);
+        block.store(Driver::CreatedNs, now);
         self.write_context(slot, true);
         let body = CreateQp {
             send_cq: init.send_cq.into(),
@@ -108,7 +108,6 @@ impl Nic {
         self.ledger.changes(slot, Image::default());
         let caller = self.ledger.caller();
         block.store_pair(Driver::Qpn, qpn, QpState::Reset.value());
-        block.store(Driver::CreatedNs, now);
         block.store_pair(Driver::CreatedBy, caller.thread, caller.site);
         Ok(shared)
     }
@@ -338,7 +337,7 @@ impl Nic {
             return Err(self.refuse(now, Call::DestroyQp, Some(qpn), rule));
         };
         let body = destroy_body(&entry);
-        entry.shared.set_state(QpState::Reset);
+        entry.shared.set_destroyed();
         for report in [&mut entry.send, &mut entry.recv] {
             report.detach();
             if let Some(cq) = self.cqs.get_mut(report.handle) {
@@ -437,9 +436,9 @@ impl Nic {
         }
         let deadline = entry.qp.deadline();
         if let Some(at) = deadline
-            && entry.armed.is_none_or(|armed| at < armed)
+            && at < entry.armed
         {
-            entry.armed = Some(at);
+            entry.armed = at;
             self.deadlines.push(std::cmp::Reverse((at, slot)));
         }
         Some((out, state != before))
@@ -506,7 +505,7 @@ fn fill_identity(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::RecvCq, entry.recv.handle.into());
     image.set(Qpc::Access, attr.access.bits().into());
     image.set(Qpc::Qkey, attr.qkey.into());
-    image.set(Qpc::CreatedNs, entry.created_ns);
+    image.set(Qpc::CreatedNs, entry.shared.block.get(Driver::CreatedNs));
     if let Some(cause) = entry.qp.first_cause() {
         image.set(Qpc::FirstStatus, cause.status.value().into());
         image.set(Qpc::FirstCheck, cause.check.value().into());

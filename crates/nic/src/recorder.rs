@@ -216,11 +216,12 @@ fn record_of(event: &Event) -> Option<CommandRecord> {
     use CommandOpcode as Op;
     match *event {
         Event::Refused(refusal) => refused(&refusal, 0),
-        Event::StateMoved { qpn, from, to, cause } => {
+        Event::StateMoved { qpn, from, to, cause, wr_id } => {
             let body = StateMoved {
                 from_state: from.value() as u8,
                 to_state: to.value() as u8,
                 cause: (cause.value() as u16).into(),
+                wr_id: wr_id.unwrap_or(0).into(),
                 ..StateMoved::default()
             };
             record(Op::StateMoved, qpn, &body)
@@ -233,6 +234,10 @@ fn record_of(event: &Event) -> Option<CommandRecord> {
         Event::FirstPacket { qpn, from_qpn, psn } => {
             let peer_qpn = from_qpn.unwrap_or(0).into();
             record(Op::FirstPacketReceived, qpn, &Traffic { psn: psn.into(), peer_qpn, ..Traffic::default() })
+        }
+        Event::FirstPacketSent { qpn, to_qpn, opcode, psn } => {
+            let body = Traffic { opcode, psn: psn.into(), peer_qpn: to_qpn.into(), ..Traffic::default() };
+            record(Op::FirstPacketSent, qpn, &body)
         }
         Event::PacketDropped { qpn, psn, reason } => {
             let body = Traffic {
@@ -282,13 +287,13 @@ fn record_of(event: &Event) -> Option<CommandRecord> {
         Event::FirstError { qpn, cause } => {
             record(Op::FirstError, qpn, &failure(cause.status, cause.check, cause.psn, cause.wr_id))
         }
-        Event::Async { event, subject } => {
+        Event::Async { event, subject, qpn } => {
             let body = AsyncEvent {
                 event_type: event.value().into(),
                 handle: subject.into(),
                 ..AsyncEvent::default()
             };
-            record(Op::AsyncEvent, subject, &body)
+            record(Op::AsyncEvent, qpn.unwrap_or(0), &body)
         }
         _ => None,
     }
@@ -320,8 +325,13 @@ mod tests {
         let memory = ContextMemory::private(Layout::bare(2, 4));
         let recorder = Recorder::new(memory);
         for qpn in 1..=10 {
-            let moved =
-                Event::StateMoved { qpn, from: QpState::Reset, to: QpState::Init, cause: Cause::Modify };
+            let moved = Event::StateMoved {
+                qpn,
+                from: QpState::Reset,
+                to: QpState::Init,
+                cause: Cause::Modify,
+                wr_id: None,
+            };
             recorder.event(u64::from(qpn) * 100, &moved);
         }
         let kept: Vec<_> = recorder.read(0).iter().map(|r| (r.seq(), r.qpn(), r.timestamp_ns())).collect();

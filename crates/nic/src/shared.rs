@@ -1,14 +1,13 @@
 //! What a QP's owner and the engine share: work queues, state, doorbell.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use glassnic_events::{QpState, QpType, Queue, Rule, StateSet, WrOpcode};
 use glassnic_transport::attr::QpCap;
 use glassnic_transport::wqe::MAX_MESSAGE;
 use glassnic_transport::{PostError, RecvQueue, SendQueue, SendRequest, Sge};
 
-use crate::doorbell::Doorbells;
 use crate::driver::{Block, Field};
 use crate::qp_commands::QpInit;
 
@@ -25,15 +24,15 @@ pub struct QpShared {
     pub pd: u32,
     /// What its queues were made for.
     pub cap: QpCap,
-    state: AtomicU32,
+    state: AtomicU8,
+    destroyed: AtomicBool,
     sq: Mutex<SendQueue>,
     rq: Mutex<RecvQueue>,
-    bells: Arc<Doorbells>,
     pub(crate) block: Block,
 }
 
 impl QpShared {
-    pub(crate) fn new(qpn: u32, init: &QpInit, bells: Arc<Doorbells>, block: Block) -> Self {
+    pub(crate) fn new(qpn: u32, init: &QpInit, block: Block) -> Self {
         let cap = init.cap;
         Self {
             qpn,
@@ -41,10 +40,10 @@ impl QpShared {
             sq_sig_all: init.sq_sig_all,
             pd: init.pd,
             cap,
-            state: AtomicU32::new(QpState::Reset.value()),
+            state: AtomicU8::new(QpState::Reset as u8),
+            destroyed: AtomicBool::new(false),
             sq: Mutex::new(SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)),
             rq: Mutex::new(RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
-            bells,
             block,
         }
     }
@@ -52,11 +51,22 @@ impl QpShared {
     /// The state as of the engine's last action.
     #[must_use]
     pub fn state(&self) -> QpState {
-        QpState::try_from(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Err)
+        QpState::try_from(u32::from(self.state.load(Ordering::Acquire))).unwrap_or(QpState::Err)
     }
 
     pub(crate) fn set_state(&self, state: QpState) {
-        self.state.store(state.value(), Ordering::Release);
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// True once it was destroyed.
+    #[must_use]
+    pub fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_destroyed(&self) {
+        self.set_state(QpState::Reset);
+        self.destroyed.store(true, Ordering::Release);
     }
 
     /// Takes the send queue, to post a list of requests under one lock and one doorbell.
@@ -88,7 +98,7 @@ impl QpShared {
 
     /// Tells the engine to look at this QP.
     pub fn ring(&self) {
-        self.bells.ring(self.block.slot());
+        self.block.ring();
     }
 
     /// True if a posted receive needs the engine: only to be flushed.

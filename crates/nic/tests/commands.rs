@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use glassnic_events::{AttrMask, Errno, Limit, ObjectKind, QpState, QpType, Refusal, Rule, errno};
+use glassnic_events::{
+    AsyncEventType, AttrMask, Errno, Limit, ObjectKind, QpState, QpType, Refusal, Rule, WrOpcode, errno,
+};
 use glassnic_nic::context::{ContextMemory, Layout};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::mr::Mr;
@@ -13,7 +15,8 @@ use glassnic_nic::{CreateError, Nic, Notifier, QpInit, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
 use glassnic_transport::{AtomicOp, KeyFault, Payload, SendRequest, Tx};
 use glassnic_wire::command::CommandOpcode;
-use glassnic_wire::command::body::Executed;
+use glassnic_wire::command::body::{AsyncEvent, Executed, Traffic};
+use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Qpn, Service};
 
 #[derive(Debug)]
@@ -240,4 +243,45 @@ fn a_destroyed_qp_takes_its_completions_along() {
     assert_eq!(queue.waiting(), 2, "both are flushed");
     nic.destroy_qp(qp.qpn, 2).unwrap();
     assert_eq!(queue.waiting(), 0);
+}
+
+#[test]
+fn the_first_packet_and_an_overrun_are_recorded_once() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, _) = nic.create_cq(1, 0).unwrap();
+    let init = QpInit { qp_type: QpType::Uc, sq_sig_all: true, ..init(pd, cq) };
+    let qp = nic.create_qp(&init, 0).unwrap();
+    let ah = AddressVector { is_global: true, dgid: GID, port_num: 1, ..AddressVector::default() };
+    let attr = QpAttr { port_num: 1, dest_qp_num: 0x77, sq_psn: 5, ah, ..QpAttr::default() };
+    use AttrMask as M;
+    let moves = [
+        (QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS),
+        (QpState::Rtr, M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN),
+        (QpState::Rts, M::SQ_PSN),
+    ];
+    for (qp_state, mask) in moves {
+        let attr = QpAttr { qp_state, ..attr };
+        nic.modify_qp(&mut Void, qp.qpn, mask | M::STATE, &attr, 0).unwrap();
+    }
+    let mut sender = qp.send().unwrap();
+    for wr_id in 0..4 {
+        let request = SendRequest { wr_id, opcode: WrOpcode::Send, ..SendRequest::default() };
+        sender.stage(&request, std::iter::empty()).unwrap();
+    }
+    sender.commit();
+    drop(sender);
+    nic.progress(&mut Void, 1);
+    assert_eq!(qp.state(), QpState::Err, "the second completion finds no room");
+    let records = nic.recorder().read(0);
+    let only = |opcode| {
+        let mut found = records.iter().filter(|r| r.opcode() == Ok(opcode) && r.qpn() == qp.qpn);
+        let first = *found.next().unwrap_or_else(|| panic!("no {opcode:?}"));
+        assert!(found.next().is_none(), "{opcode:?} twice");
+        first
+    };
+    let sent: Traffic = only(CommandOpcode::FirstPacketSent).body().unwrap();
+    assert_eq!((sent.peer_qpn.get(), sent.psn.get(), sent.opcode), (0x77, 5, Opcode::UC_SEND_ONLY.0));
+    let overrun: AsyncEvent = only(CommandOpcode::AsyncEvent).body().unwrap();
+    assert_eq!((overrun.event_type.get(), overrun.handle.get()), (AsyncEventType::CqErr.value(), cq));
 }

@@ -1,10 +1,11 @@
 //! Every operation of RC, at every awkward size, over a good network and a bad one.
 
-use glassnic_events::{QpState, QpType, WcOpcode, WcStatus};
+use glassnic_events::{Event, QpState, QpType, WcOpcode, WcStatus};
 use glassnic_sim::ops::{DATA_OPS, consumes_receive};
 use glassnic_sim::{Faults, Pair, PairConfig, Rng, Side, signalled};
 use glassnic_transport::attr::{AccessFlags, Mtu};
 use glassnic_transport::{WcFlags, WrOpcode};
+use glassnic_wire::opcode::Opcode;
 
 const MANY: u32 = 64;
 
@@ -388,4 +389,22 @@ fn uc_moves_what_it_can_move() {
             }
         }
     }
+}
+
+#[test]
+fn the_first_packet_of_each_end_is_told_and_no_other() {
+    let mut pair = Pair::new(PairConfig { psn: 100, ..PairConfig::default() });
+    let mut rng = Rng::new(3);
+    for wr_id in 0..5 {
+        one_message(&mut pair, WrOpcode::Send, wr_id, 3, &mut rng);
+    }
+    let told = [&pair.a, &pair.b].map(|end| {
+        let first = end.world.events.iter().filter_map(|event| match *event {
+            Event::FirstPacketSent { opcode, psn, .. } => Some((Opcode(opcode), psn)),
+            _ => None,
+        });
+        first.collect::<Vec<_>>()
+    });
+    // A request there, its acknowledgement here.
+    assert_eq!(told, [[(Opcode::RC_SEND_ONLY, 100)], [(Opcode::RC_ACKNOWLEDGE, 100)]]);
 }

@@ -26,13 +26,11 @@ pub(crate) struct Held {
     pub timeout: u8,
     pub retry_cnt: u8,
     pub rnr_retry: u8,
-    /// None as long as all of it is as at the beginning.
-    rare: Option<Box<Rare>>,
 }
 
 /// What few queue pairs are given: an alternate path, a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Rare {
+pub(crate) struct Rare {
     alt_ah: AddressVector,
     alt_pkey_index: u16,
     alt_port_num: u8,
@@ -42,8 +40,7 @@ struct Rare {
 
 impl Held {
     /// All attributes but for the sizes of the queues, which are not the transport's to keep.
-    pub(crate) fn all(&self, sq_draining: bool) -> QpAttr {
-        let rare = self.rare.as_deref().copied().unwrap_or_default();
+    pub(crate) fn all(&self, rare: &Rare, sq_draining: bool) -> QpAttr {
         QpAttr {
             qp_state: self.qp_state,
             cur_qp_state: self.qp_state,
@@ -74,8 +71,8 @@ impl Held {
         }
     }
 
-    /// Keeps these attributes.
-    pub(crate) fn keep(&mut self, attr: &QpAttr) {
+    /// These attributes, and the rare ones of them.
+    pub(crate) fn of(attr: &QpAttr) -> (Self, Rare) {
         let rare = Rare {
             alt_ah: attr.alt_ah,
             alt_pkey_index: attr.alt_pkey_index,
@@ -83,7 +80,7 @@ impl Held {
             alt_timeout: attr.alt_timeout,
             rate_limit: attr.rate_limit,
         };
-        *self = Self {
+        let held = Self {
             ah: attr.ah,
             qkey: attr.qkey,
             rq_psn: attr.rq_psn,
@@ -102,8 +99,8 @@ impl Held {
             timeout: attr.timeout,
             retry_cnt: attr.retry_cnt,
             rnr_retry: attr.rnr_retry,
-            rare: (rare != Rare::default()).then(|| Box::new(rare)),
         };
+        (held, rare)
     }
 }
 
@@ -112,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_comes_back_and_the_rare_costs_only_those_that_have_it() {
+    fn what_is_kept_comes_back() {
         let attr = QpAttr {
             qp_state: QpState::Rts,
             cur_qp_state: QpState::Rts,
@@ -135,17 +132,13 @@ mod tests {
             rnr_retry: 12,
             ..QpAttr::default()
         };
-        let mut held = Held::default();
-        held.keep(&attr);
-        assert_eq!(held.all(false), attr);
-        assert!(held.rare.is_none());
+        let (held, rare) = Held::of(&attr);
+        assert_eq!((held.all(&rare, false), rare), (attr, Rare::default()));
 
         let alt_ah = AddressVector { dgid: [9; 16], ..attr.ah };
         let more =
             QpAttr { alt_ah, alt_pkey_index: 1, alt_port_num: 2, alt_timeout: 3, rate_limit: 4, ..attr };
-        held.keep(&more);
-        assert_eq!(held.all(true), QpAttr { sq_draining: true, ..more });
-        held.keep(&attr);
-        assert!(held.rare.is_none());
+        let (held, rare) = Held::of(&more);
+        assert_eq!(held.all(&rare, true), QpAttr { sq_draining: true, ..more });
     }
 }

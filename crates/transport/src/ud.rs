@@ -86,11 +86,13 @@ impl Qp {
         }
         if wqe.req.flags.contains(SendFlags::INLINE) {
             let payload = TxPayload::Bytes(sq.inline_data(index));
+            self.leaves(dev, &h);
             dev.transmit(&Tx { path: &ud.av, headers: h, npsn: 1, payload });
             return Ok(());
         }
         let spans = gather(dev, self.config.pd, sq.sges(index), 0, wqe.length, false)
             .map_err(|f| (WcStatus::LocProtErr, f.local_check()))?;
+        self.leaves(dev, &h);
         dev.transmit(&Tx { path: &ud.av, headers: h, npsn: 1, payload: TxPayload::Spans(&spans) });
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassnic_events::{Call, Failure, Leftover, ObjectKind, Refusal, Rule};
 use glassnic_host::sys::thread_id;
-use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Runtime, Ways};
+use glassnic_host::{AsyncEvent, CompletionQueue, EventQueue, HostDevice, OpenNic, Problem, Runtime, Ways};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::object::{Channel as ChannelField, Live};
 use glassnic_nic::port::Port;
@@ -31,9 +31,9 @@ pub fn now_ns() -> u64 {
     glassnic_host::sys::monotonic_ns()
 }
 
-/// What is not as it should be with this process's devices and links, in a line each.
+/// What is not as it should be with this process's devices and links.
 #[must_use]
-pub fn problems() -> &'static [String] {
+pub fn problems() -> &'static [Problem] {
     Runtime::instance().problems()
 }
 
@@ -142,7 +142,12 @@ impl Context {
         let fd = queue.as_fd().as_raw_fd().cast_unsigned();
         let made = self.nic.creating(|nic, _, now| nic.create_channel(fd, now));
         let (handle, live) = made.unwrap_or_else(|| Err(gone(Call::CreateCompChannel)))?;
-        Ok(Channel { queue, shown: Arc::new(Shown { context: self.clone(), handle, live }) })
+        let words = live.clone();
+        queue.show(move |waiting| words.store(ChannelField::Fd, u64::from(fd) | (waiting as u64) << 32));
+        Ok(Channel {
+            queue: queue.clone(),
+            shown: Arc::new(Shown { context: self.clone(), queue, handle, live }),
+        })
     }
 
     /// Creates a completion queue (`ibv_create_cq(3)`), whose events go to a channel as `token`.
@@ -259,12 +264,15 @@ pub struct Channel {
 #[derive(Debug)]
 pub(crate) struct Shown {
     context: Context,
+    queue: Arc<CompletionQueue>,
     pub(crate) handle: u32,
     live: Live,
 }
 
 impl Drop for Shown {
     fn drop(&mut self) {
+        // CQs may report to the queue still: its entry is another's soon.
+        self.queue.hide();
         self.context.nic.command(|nic, _, now| nic.destroy_channel(self.handle, now));
     }
 }

@@ -22,7 +22,7 @@ pub use glassnic_host::inspect;
 pub use glassnic_host::profile;
 pub use glassnic_host::{
     AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice,
-    Interface, Ways,
+    Interface, Problem, Ways, Words,
 };
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;

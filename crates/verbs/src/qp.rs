@@ -1,7 +1,6 @@
 //! Queue pairs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use glassnic_events::{AttrMask, Call, QpState, QpType, Refusal, Rule};
 use glassnic_host::Access;
@@ -50,7 +49,6 @@ pub struct Qp {
     context: Context,
     shared: Arc<QpShared>,
     underway: Underway,
-    destroyed: AtomicBool,
 }
 
 impl Qp {
@@ -61,12 +59,7 @@ impl Qp {
     }
 
     pub(crate) fn of(context: &Context, shared: Arc<QpShared>) -> Self {
-        Self {
-            context: context.clone(),
-            shared,
-            destroyed: AtomicBool::new(false),
-            underway: Underway::default(),
-        }
+        Self { context: context.clone(), shared, underway: Underway::default() }
     }
 
     /// Its context.
@@ -204,15 +197,13 @@ impl Qp {
     /// It was destroyed before.
     pub fn destroy(&self) -> Result<(), Refusal> {
         let done = self.context.nic.command(|nic, _, now| nic.destroy_qp(self.qpn(), now));
-        done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))?;
-        self.destroyed.store(true, Ordering::Release);
-        Ok(())
+        done.unwrap_or_else(|| Err(gone(Call::DestroyQp)))
     }
 }
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        if !self.destroyed.load(Ordering::Acquire) {
+        if !self.shared.is_destroyed() {
             let _ = self.destroy();
         }
     }

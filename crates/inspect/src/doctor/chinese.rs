@@ -74,9 +74,11 @@ pub(super) fn say(finding: &Finding) -> Said {
         | Fault::Overlaps { .. }
         | Fault::EarlyQueries { .. }
         | Fault::Refused { .. } => call(&finding.fault),
-        Fault::NearLimit { .. } | Fault::LeftBehind { .. } | Fault::Piled { .. } | Fault::Idle { .. } => {
-            objects(&finding.fault)
-        }
+        Fault::NearLimit { .. }
+        | Fault::LeftBehind { .. }
+        | Fault::Piled { .. }
+        | Fault::Growing { .. }
+        | Fault::Idle { .. } => objects(&finding.fault),
     }
 }
 
@@ -378,6 +380,14 @@ fn objects(fault: &Fault) -> Said {
                 ),
             };
             Said::new(what, [group(of), format!("最早的已存在 {}", span(*age_ns))], remedy)
+        }
+        Fault::Growing { group: of, before, span_ns } => {
+            let (kind, count) = (of.kind, of.count);
+            Said::new(
+                format!("同一处不断创建 {kind}，却没有销毁过一个"),
+                [format!("{} 内从 {before} 个增加到 {count} 个", span(*span_ns)), group(of)],
+                format!("每个 {kind} 用完后就销毁，或者重复使用"),
+            )
         }
         Fault::Idle { qpns, state, age_ns, site: frames } => Said::new(
             format!("有 {} 个 QP 处于 {state}，从未有过流量", qpns.len()),

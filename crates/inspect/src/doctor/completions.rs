@@ -27,38 +27,51 @@ pub(super) fn rules(host: &Host) -> Vec<Finding> {
     host.nics.iter().flat_map(of_nic).collect()
 }
 
-/// QPs of a NIC that report to a CQ, and how many of their requests can complete at once.
-fn load(nic: &NicReading, cq: u32) -> (Vec<u32>, u32) {
-    let (mut qps, mut worst) = (Vec::new(), 0u32);
-    for qp in &nic.model.qps {
-        let end = End { nic, qp };
-        // A queue that was never posted to has nothing to report.
-        let side = |handle, depth, tail| {
-            let counts = end.device(handle) == cq && end.device(tail) != 0;
-            if counts { end.device(depth) } else { 0 }
-        };
-        let send = side(qpc::Field::SendCq, qpc::Field::SqDepth, qpc::Field::SqTail);
-        let recv = side(qpc::Field::RecvCq, qpc::Field::RqDepth, qpc::Field::RqTail);
-        if send > 0 || recv > 0 {
-            qps.push(qp.qpn);
-            worst = worst.saturating_add(send).saturating_add(recv);
+/// What the QPs of a NIC may leave in a CQ.
+#[derive(Default)]
+struct Load {
+    /// Those that report to it.
+    qps: Vec<u32>,
+    /// Requests of queues that were posted to, should they be full. One that was never posted to has nothing to report.
+    posted: u32,
+    /// Requests of one queue of each QP, the larger one: as many are meant to be posted, or it would be smaller.
+    meant: u32,
+}
+
+impl Load {
+    fn of(nic: &NicReading, cq: u32) -> Self {
+        let mut load = Self::default();
+        for qp in &nic.model.qps {
+            let [send, recv] = qp.load_on(cq);
+            let end = End { nic, qp };
+            let posted = |requests, tail| if end.device(tail) == 0 { 0 } else { requests };
+            let posted = [posted(send, qpc::Field::SqTail), posted(recv, qpc::Field::RqTail)];
+            load.posted = posted.into_iter().fold(load.posted, u32::saturating_add);
+            load.meant = load.meant.saturating_add(send.max(recv));
+            if send.max(recv) > 0 {
+                load.qps.push(qp.qpn);
+            }
         }
+        load
     }
-    (qps, worst)
 }
 
 fn cqs(nic: &NicReading) -> Vec<Finding> {
     let finding = |cq: &CqModel| {
-        let handle = cq.object.handle;
-        let (qps, worst) = load(nic, handle);
-        // Where requests are unsignalled, fewer complete than are posted: a CQ that is nowhere near full is large enough.
-        let is_tight = worst > cq.depth && cq.waiting >= cq.depth.div_ceil(2);
-        let (severity, certainty) = match (cq.overrun, is_tight) {
-            (true, _) => (Severity::Error, Certainty::Certain),
-            (false, true) => (Severity::Warning, Certainty::Likely),
-            (false, false) => return None,
+        let (handle, depth, overrun) = (cq.object.handle, cq.depth, cq.overrun);
+        let load = Load::of(nic, handle);
+        // Where requests are unsignalled, fewer complete than are posted: a CQ that is nowhere near full may be large enough.
+        let is_tight = load.posted > depth && cq.waiting >= depth.div_ceil(2);
+        let (severity, certainty, worst) = if overrun {
+            (Severity::Error, Certainty::Certain, load.posted)
+        } else if is_tight {
+            (Severity::Warning, Certainty::Likely, load.posted)
+        } else if load.meant > depth && nic.model.state == NicState::Open {
+            (Severity::Hint, Certainty::Possible, cq.worst_case)
+        } else {
+            return None;
         };
-        let (depth, overrun, site) = (cq.depth, cq.overrun, cq.object.site.clone());
+        let (qps, site) = (load.qps, cq.object.site.clone());
         let fault = Fault::CqTooSmall { cq: handle, depth, worst, qps, overrun, site };
         Some(Finding::of(nic, severity, certainty, fault))
     };
@@ -124,22 +137,6 @@ fn destroy_waits(host: &Host, nic: &NicReading) -> Vec<Finding> {
     waits.filter_map(finding).collect()
 }
 
-/// Events that tell of an error. Others may wait: many programs take none.
-fn is_bad(event: AsyncEventType) -> bool {
-    use AsyncEventType as A;
-    matches!(
-        event,
-        A::CqErr
-            | A::QpFatal
-            | A::QpReqErr
-            | A::QpAccessErr
-            | A::PathMigErr
-            | A::DeviceFatal
-            | A::SrqErr
-            | A::WqFatal
-    )
-}
-
 fn unread(nic: &NicReading) -> Option<Finding> {
     let waiting = nic.model.asynchronous.waiting;
     let since_ns = nic.model.asynchronous.waiting_ns.filter(|since| *since > PATIENCE_NS)?;
@@ -155,5 +152,6 @@ fn unread(nic: &NicReading) -> Option<Finding> {
     let fault = Fault::AsyncUnread { waiting, since_ns, events: events.clone() };
     let is_moved_by_error = nic.model.qps.iter().any(|qp| End { nic, qp }.state() == QpState::Err);
     let severity = if is_moved_by_error { Severity::Warning } else { Severity::Hint };
-    events.iter().any(|event| is_bad(*event)).then(|| Finding::of(nic, severity, Certainty::Certain, fault))
+    // Others may wait: many programs take none.
+    events.iter().any(|event| event.is_error()).then(|| Finding::of(nic, severity, Certainty::Certain, fault))
 }

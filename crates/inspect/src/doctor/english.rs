@@ -69,9 +69,11 @@ pub(super) fn say(finding: &Finding) -> Said {
         | Fault::Overlaps { .. }
         | Fault::EarlyQueries { .. }
         | Fault::Refused { .. } => call(&finding.fault),
-        Fault::NearLimit { .. } | Fault::LeftBehind { .. } | Fault::Piled { .. } | Fault::Idle { .. } => {
-            objects(&finding.fault)
-        }
+        Fault::NearLimit { .. }
+        | Fault::LeftBehind { .. }
+        | Fault::Piled { .. }
+        | Fault::Growing { .. }
+        | Fault::Idle { .. } => objects(&finding.fault),
     }
 }
 
@@ -410,6 +412,14 @@ fn objects(fault: &Fault) -> Said {
                 ),
             };
             Said::new(what, [group(of), format!("the oldest is {} old", span(*age_ns))], remedy)
+        }
+        Fault::Growing { group: of, before, span_ns } => {
+            let (kind, count) = (of.kind, of.count);
+            Said::new(
+                format!("makes more and more {kind}s at one place, and has destroyed none"),
+                [format!("{before} became {count} in {}", span(*span_ns)), group(of)],
+                format!("destroy each {kind} after its last use, or use one again"),
+            )
         }
         Fault::Idle { qpns, state, age_ns, site: frames } => Said::new(
             format!("has {} QPs in {state} that have carried nothing yet", qpns.len()),

@@ -352,6 +352,15 @@ pub enum Fault {
         /// The age of the oldest.
         age_ns: u64,
     },
+    /// One place in the program makes more and more objects, and destroys none.
+    Growing {
+        /// Which.
+        group: Group,
+        /// How many there were at the first look.
+        before: usize,
+        /// How long before the last that was.
+        span_ns: u64,
+    },
     /// QPs that have carried nothing yet.
     Idle {
         /// Their numbers.
@@ -422,6 +431,7 @@ impl Fault {
             Self::NearLimit { .. } => "near_limit",
             Self::LeftBehind { .. } => "left_behind",
             Self::Piled { .. } => "leak",
+            Self::Growing { .. } => "growth",
             Self::Idle { .. } => "idle_qp",
         }
     }

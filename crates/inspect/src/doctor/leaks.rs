@@ -7,11 +7,11 @@ use glassnic_verbs::qpc;
 
 use super::ends::End;
 use super::finding::{Certainty, Fault, Finding, Group, Pile, Severity};
-use crate::model::{NicModel, NicState, ObjectModel};
+use crate::model::{NicModel, NicState, ObjectModel, QpModel};
 use crate::read::{Host, NicReading};
 
 /// As many of one place are no accident.
-const MANY: usize = 16;
+pub(super) const MANY: usize = 16;
 /// Address handles are cheap: there may be some more.
 const MANY_AHS: usize = 64;
 /// What is used later is made a little earlier.
@@ -23,8 +23,29 @@ const NEAR_PERCENT: usize = 80;
 /// Sites of one kind that are named.
 const SITES: usize = 3;
 
-/// An object: where it was made, and its age in nanoseconds.
-type Made<'a> = (&'a Vec<String>, u64);
+/// An object.
+#[derive(Clone, Copy)]
+pub(super) struct Made<'a> {
+    /// Where it was made.
+    pub(super) site: &'a Vec<String>,
+    /// In nanoseconds.
+    pub(super) age_ns: u64,
+    /// Its handle, or QPN.
+    pub(super) id: u32,
+}
+
+impl<'a> From<&'a QpModel> for Made<'a> {
+    fn from(qp: &'a QpModel) -> Self {
+        Self { site: &qp.site, age_ns: qp.age_ns, id: qp.qpn }
+    }
+}
+
+impl<'a> From<&'a ObjectModel> for Made<'a> {
+    fn from(object: &'a ObjectModel) -> Self {
+        Self { site: &object.site, age_ns: object.age_ns, id: object.handle }
+    }
+}
+
 /// QPs of one place in one state.
 type SiteAndState<'a> = (&'a Vec<String>, u32);
 
@@ -46,9 +67,9 @@ pub(super) fn rules(host: &Host) -> Vec<Finding> {
 /// A kind's objects, by the place that they were made at: how many, and how old the oldest.
 fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = Made<'a>>) -> Vec<(Group, u64)> {
     let mut counts: BTreeMap<&Vec<String>, (usize, u64)> = BTreeMap::new();
-    for (site, age_ns) in sites {
-        let (count, oldest) = counts.entry(site).or_default();
-        (*count, *oldest) = (*count + 1, age_ns.max(*oldest));
+    for made in sites {
+        let (count, oldest) = counts.entry(made.site).or_default();
+        (*count, *oldest) = (*count + 1, made.age_ns.max(*oldest));
     }
     let mut groups: Vec<_> = counts
         .into_iter()
@@ -58,19 +79,16 @@ fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = Made<'a>>) -> Vec
     groups
 }
 
-/// Every object of a NIC: its kind, its place, its age.
-fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 7] {
-    fn of(object: &ObjectModel) -> Made<'_> {
-        (&object.site, object.age_ns)
-    }
+/// Every object of a NIC, by kind.
+pub(super) fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 7] {
     [
-        ("QP", nic.qps.iter().map(|qp| (&qp.site, qp.age_ns)).collect()),
-        ("CQ", nic.cqs.iter().map(|cq| of(&cq.object)).collect()),
-        ("MR", nic.mrs.iter().map(|mr| of(&mr.object)).collect()),
-        ("SRQ", nic.srqs.iter().map(|srq| of(&srq.object)).collect()),
-        ("AH", nic.ahs.iter().map(|ah| of(&ah.object)).collect()),
-        ("channel", nic.channels.iter().map(|channel| of(&channel.object)).collect()),
-        ("PD", nic.pds.iter().map(|pd| of(&pd.object)).collect()),
+        ("QP", nic.qps.iter().map(Made::from).collect()),
+        ("CQ", nic.cqs.iter().map(|cq| (&cq.object).into()).collect()),
+        ("MR", nic.mrs.iter().map(|mr| (&mr.object).into()).collect()),
+        ("SRQ", nic.srqs.iter().map(|srq| (&srq.object).into()).collect()),
+        ("AH", nic.ahs.iter().map(|ah| (&ah.object).into()).collect()),
+        ("channel", nic.channels.iter().map(|channel| (&channel.object).into()).collect()),
+        ("PD", nic.pds.iter().map(|pd| (&pd.object).into()).collect()),
     ]
 }
 
@@ -122,28 +140,28 @@ fn piles(nic: &NicReading) -> Vec<Finding> {
         }
     };
     let unmodified = model.qps.iter().filter(|qp| End { nic, qp }.state() == QpState::Reset);
-    add(MANY, Pile::NeverModified, by_site("QP", unmodified.map(|qp| (&qp.site, qp.age_ns))));
+    add(MANY, Pile::NeverModified, by_site("QP", unmodified.map(Made::from)));
     let reports = |field: qpc::Field| model.qps.iter().map(move |qp| qp.context.get(field) as u32);
     let used: Vec<u32> = reports(qpc::Field::SendCq).chain(reports(qpc::Field::RecvCq)).collect();
     let idle = model.cqs.iter().filter(|cq| !used.contains(&cq.object.handle));
-    add(MANY, Pile::Unused, by_site("CQ", idle.map(|cq| (&cq.object.site, cq.object.age_ns))));
+    add(MANY, Pile::Unused, by_site("CQ", idle.map(|cq| (&cq.object).into())));
     let owners: Vec<u32> = reports(qpc::Field::Pd)
         .chain(model.mrs.iter().map(|mr| mr.object.pd))
         .chain(model.srqs.iter().map(|srq| srq.object.pd))
         .chain(model.ahs.iter().map(|ah| ah.object.pd))
         .collect();
     let idle = model.pds.iter().filter(|pd| !owners.contains(&pd.object.handle));
-    add(MANY, Pile::Unused, by_site("PD", idle.map(|pd| (&pd.object.site, pd.object.age_ns))));
+    add(MANY, Pile::Unused, by_site("PD", idle.map(|pd| (&pd.object).into())));
     let mut regions: BTreeMap<(u64, u64), Vec<Made<'_>>> = BTreeMap::new();
     for mr in &model.mrs {
-        regions.entry((mr.addr, mr.length)).or_default().push((&mr.object.site, mr.object.age_ns));
+        regions.entry((mr.addr, mr.length)).or_default().push((&mr.object).into());
     }
     for ((addr, length), objects) in regions {
         add(MANY, Pile::SameMemory { addr, length }, by_site("MR", objects.into_iter()));
     }
     let mut handles: BTreeMap<&String, Vec<Made<'_>>> = BTreeMap::new();
     for ah in &model.ahs {
-        handles.entry(&ah.dgid).or_default().push((&ah.object.site, ah.object.age_ns));
+        handles.entry(&ah.dgid).or_default().push((&ah.object).into());
     }
     for (dgid, objects) in handles {
         let dgid = dgid.parse::<std::net::Ipv6Addr>().map_or(Gid([0; 16]), |address| Gid(address.octets()));

@@ -11,12 +11,14 @@ mod ends;
 mod english;
 mod errors;
 mod finding;
+mod growth;
 mod leaks;
 mod peers;
 mod queues;
 mod report;
 
 pub use finding::{Certainty, Fault, Finding, Group, Process, Severity, Who};
+pub use growth::growth;
 pub use report::{Report, json, text};
 
 use crate::read::Host;

@@ -180,7 +180,8 @@ fn object(handle: u32, line: u32) -> ObjectModel {
 fn cq(handle: u32) -> CqModel {
     CqModel {
         object: object(handle, 10),
-        depth: 8,
+        depth: 1000,
+        worst_case: 8,
         waiting: 0,
         channel: 0x200,
         armed: "none",
@@ -434,10 +435,22 @@ fn completion_cases() -> Vec<Case> {
                 lab.edit(CLIENT, |nic| nic.cqs[0].depth = 8);
             },
         ),
+        // At once, though nothing waits in it.
+        (
+            "cq_too_small",
+            |lab| {
+                lab.edit(CLIENT, |nic| nic.cqs[0].depth = 3);
+                lab.device(CLIENT, F::SqTail, 0).device(CLIENT, F::RqTail, 0);
+            },
+            // One of its QP's queues may be there for nothing.
+            |lab| {
+                lab.edit(CLIENT, |nic| nic.cqs[0].depth = 4);
+            },
+        ),
         (
             "cq_overrun",
             |lab| {
-                lab.edit(CLIENT, |nic| nic.cqs[0].overrun = true);
+                lab.edit(CLIENT, |nic| (nic.cqs[0].depth, nic.cqs[0].overrun) = (8, true));
                 lab.failed(CLIENT, Check::CqOverrun, WcStatus::FatalErr);
             },
             |lab| *lab = Lab::new(),
@@ -471,7 +484,8 @@ fn completion_cases() -> Vec<Case> {
         (
             "async_events_unread",
             |lab| {
-                let event = Event::Async { event: AsyncEventType::QpAccessErr, subject: 0x12 };
+                let event =
+                    Event::Async { event: AsyncEventType::QpAccessErr, subject: 0x12, qpn: Some(0x12) };
                 lab.recorder(SERVER).event(NOW - 5 * SECOND, &event);
                 lab.edit(SERVER, |nic| {
                     nic.asynchronous = AsyncModel { waiting: 1, raised: 1, waiting_ns: Some(5 * SECOND) };
@@ -680,4 +694,40 @@ fn nonsense_in_a_segment_is_borne() {
     lab.edit(CLIENT, |nic| nic.limits = LimitsModel { max_qp: usize::MAX, ..LimitsModel::default() });
     let found = lab.findings();
     assert!(!text(Lang::En, &found).is_empty() && !text(Lang::Zh, &found).is_empty());
+}
+
+/// The same pair at three moments, of whose client somebody registers memory.
+fn looks(registered: [std::ops::Range<u32>; 3]) -> Vec<Host> {
+    let look = |(second, mrs): (u64, std::ops::Range<u32>)| {
+        let mut lab = Lab::new();
+        lab.edit(CLIENT, move |nic| nic.mrs = mrs.clone().map(|n| mr(n + 1, u64::from(n) << 20)).collect());
+        Host { now_ns: NOW + second * SECOND, ..lab.host() }
+    };
+    (0..).zip(registered).map(look).collect()
+}
+
+#[test]
+fn what_grows_from_look_to_look_is_told() {
+    let growing = looks([0..5, 0..20, 0..40]);
+    let found = growth(&growing, None);
+    let told = |lang| text(lang, &found);
+    insta::assert_snapshot!(format!("{}\n{}", told(Lang::En), told(Lang::Zh)));
+    assert_eq!((found[0].fault.rule(), found[0].process.pid), ("growth", 4712));
+    assert_eq!(growth(&growing, Some(&[4711])), []);
+    assert_eq!(growth(&growing[1..], None), [], "two looks are too few");
+    // Made once; made and given up again; few.
+    for well in [[0..5, 0..40, 0..40], [0..20, 10..40, 20..70], [0..5, 0..9, 0..14]] {
+        assert_eq!(growth(&looks(well), None), []);
+    }
+}
+
+#[test]
+fn a_completion_queue_that_may_overrun_is_a_hint_until_it_fills() {
+    let mut lab = Lab::new();
+    lab.edit(CLIENT, |nic| nic.cqs[0].depth = 3);
+    assert_eq!(lab.findings()[0].severity, Severity::Hint);
+    lab.edit(CLIENT, |nic| nic.cqs[0].waiting = 2);
+    assert_eq!(lab.findings()[0].severity, Severity::Warning);
+    lab.edit(CLIENT, |nic| (nic.cqs[0].waiting, nic.state) = (0, NicState::Crashed));
+    assert!(!lab.rules().contains(&"cq_too_small"), "what is gone will not fill it");
 }

@@ -46,7 +46,9 @@ fn modify(device: &mut Device, qpn: u32, from: QpState, to: QpState, mask: AttrM
         ..Default::default()
     };
     let command = device.begin(Op::ModifyQp, qpn, &b);
-    device.recorder().event(device.now, &Event::StateMoved { qpn, from, to, cause: Cause::Modify });
+    device
+        .recorder()
+        .event(device.now, &Event::StateMoved { qpn, from, to, cause: Cause::Modify, wr_id: None });
     device.end(
         &command,
         &[(F::State, to.value().into()), (F::PortNum, 1), (F::Timeout, u64::from(to.value() > 2) * 14)],
@@ -72,6 +74,8 @@ fn work(device: &mut Device, qpn: u32, fate: Fate) {
     let recorder = device.recorder();
     device.now += 20_000;
     recorder.event(device.now, &Event::FirstPost { qpn, send: true, opcode: None });
+    let sent = Event::FirstPacketSent { qpn, to_qpn: 0x4321, opcode: 4, psn: 0xdef };
+    recorder.event(device.now + 2000, &sent);
     recorder.event(device.now + 9000, &Event::FirstPacket { qpn, from_qpn: None, psn: 0xabc });
     device.now += 400_000_000;
     if fate == Fate::Fails {
@@ -81,7 +85,10 @@ fn work(device: &mut Device, qpn: u32, fate: Fate) {
         let cause = FirstCause { status, check, psn: Some(0xdef), wr_id: Some(1) };
         recorder.event(device.now, &Event::FirstError { qpn, cause });
         let (from, to) = (QpState::Rts, QpState::Err);
-        recorder.event(device.now, &Event::StateMoved { qpn, from, to, cause: Cause::RequesterError });
+        recorder.event(
+            device.now,
+            &Event::StateMoved { qpn, from, to, cause: Cause::RequesterError, wr_id: Some(7) },
+        );
     }
 }
 

@@ -1,7 +1,8 @@
 //! Verbs put together from records, in both languages.
 
 use glassnic_events::{
-    AttrMask, Cause, Check, Event, QpState, QpType, Refusal, Rule, StateSet, Transition, WcStatus,
+    AsyncEventType, AttrMask, Cause, Check, Event, QpState, QpType, Refusal, Rule, StateSet, Transition,
+    WcStatus,
 };
 use glassnic_verbs::qpc;
 
@@ -28,7 +29,13 @@ fn life() -> Device {
         ..Default::default()
     };
     let command = device.begin(Op::ModifyQp, QPN, &init);
-    let moved = Event::StateMoved { qpn: QPN, from: QpState::Reset, to: QpState::Init, cause: Cause::Modify };
+    let moved = Event::StateMoved {
+        qpn: QPN,
+        from: QpState::Reset,
+        to: QpState::Init,
+        cause: Cause::Modify,
+        wr_id: None,
+    };
     device.recorder().event(device.now, &moved);
     device.end(&command, &[(F::State, 1), (F::PortNum, 1), (F::Access, 3)]);
     let rule = Rule::NotListedTransition {
@@ -48,8 +55,12 @@ fn life() -> Device {
     let command =
         device.begin(Op::QueryQp, QPN, &body::QueryQp { state: 6, sq_used: 2.into(), ..Default::default() });
     device.end(&command, &[]);
-    let post = Event::FirstPacket { qpn: QPN, from_qpn: None, psn: 7 };
-    device.recorder().event(device.now, &post);
+    let sent = Event::FirstPacketSent { qpn: QPN, to_qpn: 0x4321, opcode: 4, psn: 9 };
+    device.recorder().event(device.now, &sent);
+    let came = Event::FirstPacket { qpn: QPN, from_qpn: None, psn: 7 };
+    device.recorder().event(device.now, &came);
+    let overrun = Event::Async { event: AsyncEventType::CqErr, subject: 0x100, qpn: Some(QPN) };
+    device.recorder().event(device.now, &overrun);
     let gone: Vec<_> =
         [F::Qpn, F::QpType, F::State, F::SqDepth, F::RqDepth, F::PortNum, F::Access].map(|f| (f, 0)).to_vec();
     let command = device.begin(

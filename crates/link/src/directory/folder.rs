@@ -1,6 +1,6 @@
 //! The folder: ours alone, wherever it may be.
 
-use super::DirectoryError;
+use super::{DirectoryError, FolderFault};
 use crate::process;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ fn open_first(candidates: Vec<PathBuf>) -> Result<(PathBuf, OwnedFd), DirectoryE
             Err(reason) => first = first.or(Some((path, reason))),
         }
     }
-    let (path, reason) = first.unwrap_or_else(|| (PathBuf::new(), "no candidate".into()));
+    let (path, reason) = first.unwrap_or((PathBuf::new(), FolderFault::NoCandidate));
     Err(DirectoryError::Folder { path, reason })
 }
 
@@ -35,21 +35,21 @@ fn candidates(env: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
 }
 
 /// Create it if need be, and make sure that nobody else can touch it. The error says why not.
-pub(super) fn open_one(path: &Path) -> Result<OwnedFd, String> {
+pub(super) fn open_one(path: &Path) -> Result<OwnedFd, FolderFault> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        Err(errno) => return Err(format!("cannot be created: {errno}")),
+        Err(errno) => return Err(FolderFault::NotMade(errno.into())),
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-    let folder =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| format!("cannot be opened: {errno}"))?;
+    let folder = rustix::fs::open(path, flags, Mode::empty());
+    let folder = folder.map_err(|errno| FolderFault::NotOpened(errno.into()))?;
     // The open folder is judged, not the path, which others may swap meanwhile.
-    let stat = rustix::fs::fstat(&folder).map_err(|errno| errno.to_string())?;
+    let stat = rustix::fs::fstat(&folder).map_err(|errno| FolderFault::NotOpened(errno.into()))?;
     if stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(format!("belongs to user {}", stat.st_uid));
+        return Err(FolderFault::OfAnother(stat.st_uid));
     }
     if stat.st_mode & 0o077 != 0 {
-        return Err(format!("is open to others (mode {:o}, expected 700)", stat.st_mode & 0o777));
+        return Err(FolderFault::OpenToOthers(stat.st_mode & 0o777));
     }
     Ok(folder)
 }

@@ -33,6 +33,26 @@ const NODE_FILE: &str = "node-1";
 /// How long a change waits for the lock. Holders need microseconds; more means that one is stopped.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a folder cannot hold the directory.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderFault {
+    /// mkdir(2).
+    #[error("cannot be created: {0}")]
+    NotMade(io::Error),
+    /// open(2).
+    #[error("cannot be opened: {0}")]
+    NotOpened(io::Error),
+    /// The user whose it is.
+    #[error("belongs to user {0}")]
+    OfAnother(u32),
+    /// Its mode.
+    #[error("is open to others (mode {0:o}, expected 700)")]
+    OpenToOthers(u32),
+    /// There is no folder to be tried.
+    #[error("no candidate")]
+    NoCandidate,
+}
+
 /// Why the directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
@@ -48,7 +68,7 @@ pub enum DirectoryError {
         /// The folder that was tried first.
         path: PathBuf,
         /// What is wrong with it.
-        reason: String,
+        reason: FolderFault,
     },
     /// A system call failed.
     #[error("node directory: {0}")]

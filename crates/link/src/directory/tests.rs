@@ -60,7 +60,7 @@ fn refuses_folders_that_others_can_touch() {
     std::fs::create_dir(folder.path()).unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let reason = |result: Result<Node, DirectoryError>| match result {
-        Err(DirectoryError::Folder { reason, .. }) => reason,
+        Err(DirectoryError::Folder { reason, .. }) => reason.to_string(),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("accepted"),
     };

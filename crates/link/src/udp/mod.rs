@@ -23,6 +23,7 @@ pub use tx::{FlushReport, PACKET_LEN_MAX, Path, TooBig, TxBatch};
 use crate::directory::DirectoryError;
 use crate::sys::socket::set_int;
 use glassnic_wire::frame::ROCE_PORT;
+use glassnic_wire::opcode::{Kind, Opcode, OpcodeInfo};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -185,4 +186,17 @@ fn open(family: Family, options: SocketOptions) -> Result<OwnedFd, BindError> {
         Err(rustix::io::Errno::ADDRINUSE) => Err(BindError::PortTaken { port: options.port }),
         Err(errno) => Err(BindError::Io(errno.into())),
     }
+}
+
+/// What the BTH of a packet says that it is.
+fn opcode_of(packet: &[u8]) -> Option<&'static OpcodeInfo> {
+    packet.first().and_then(|opcode| Opcode(*opcode).info())
+}
+
+fn is_ack(packet: &[u8]) -> bool {
+    opcode_of(packet).is_some_and(|info| info.kind == Kind::Ack)
+}
+
+fn is_request(packet: &[u8]) -> bool {
+    opcode_of(packet).is_some_and(|info| info.is_request)
 }

@@ -1,7 +1,7 @@
 //! Receiving: batches of messages, each of which may be several merged packets.
 
 use super::control::{parse, parse_name};
-use super::{Family, Sockets};
+use super::{Family, Sockets, is_ack, is_request};
 use crate::sys::socket::{self, CALL_MAX, Incoming};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -82,7 +82,9 @@ impl RxBatch {
         }
     }
 
-    /// The packets, in order of arrival.
+    /// The packets, in order of arrival; but for an acknowledgement behind requests that it was sent with ([`super::TxBatch`] puts it
+    /// there), which comes first, so that it is known by the time that the application sees the rest. Requests and
+    /// acknowledgements are numbered apart (IBA 9.7.1).
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         self.messages.iter().take(self.filled).filter_map(split).flatten()
     }
@@ -96,6 +98,11 @@ fn split(message: &Incoming) -> Option<impl Iterator<Item = Datagram<'_>>> {
     let bytes = message.payload.get(..message.len).filter(|_| !message.truncated)?;
     let stride = received.stride.unwrap_or(bytes.len()).max(1);
     let packets = bytes.chunks(stride).enumerate();
+    let last = packets.len().saturating_sub(1);
+    let is_behind =
+        is_ack(bytes.get(last * stride..)?) && packets.clone().take(last).all(|(_, p)| is_request(p));
+    let behind = if is_behind { last } else { 0 };
+    let packets = packets.clone().skip(behind).chain(packets.take(behind));
     Some(packets.map(move |(segment, bytes)| Datagram {
         src,
         dst,

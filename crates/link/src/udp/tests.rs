@@ -114,19 +114,22 @@ fn a_full_batch_of_the_longest_packets_is_split_at_the_datagram_limit() {
 }
 
 #[test]
-fn a_longer_request_goes_ahead_of_an_acknowledgement_and_shares_its_send() {
+fn a_longer_request_shares_the_send_of_an_acknowledgement_which_is_behind_it_and_taken_first() {
     let (ack, send) = (Opcode::RC_ACKNOWLEDGE.0, Opcode::RC_SEND_ONLY.0);
-    // What was pushed: opcode, QP number, length; and what is seen, in order: opcode, place in its send.
+    let response = Opcode::RC_RDMA_READ_RESPONSE_ONLY.0;
+    // What was pushed: opcode, QP number, length; and what is taken, in order: opcode, place in its send.
     type Pushed<'a> = &'a [(u8, u32, usize)];
     type Seen<'a> = &'a [(u8, u16)];
-    let cases: [(Pushed<'_>, Seen<'_>); 7] = [
-        (&[(ack, 77, 16), (send, 77, 20)], &[(send, 0), (ack, 1)]),
-        (&[(ack, 77, 16), (send, 77, 1040)], &[(send, 0), (ack, 1)]),
+    let cases: [(Pushed<'_>, Seen<'_>); 9] = [
+        (&[(ack, 77, 16), (send, 77, 20)], &[(ack, 1), (send, 0)]),
+        (&[(ack, 77, 16), (send, 77, 1040)], &[(ack, 1), (send, 0)]),
+        (&[(send, 77, 20), (send, 77, 20), (ack, 77, 16)], &[(ack, 2), (send, 0), (send, 1)]),
         // The send has ended: what follows is another.
-        (&[(ack, 77, 16), (send, 77, 20), (send, 77, 20)], &[(send, 0), (ack, 1), (send, 0)]),
+        (&[(ack, 77, 16), (send, 77, 20), (send, 77, 20)], &[(ack, 1), (send, 0), (send, 0)]),
         (&[(ack, 77, 16), (send, 77, 16)], &[(ack, 0), (send, 1)]),
         (&[(ack, 77, 16), (ack, 77, 16), (send, 77, 20)], &[(ack, 0), (ack, 1), (send, 0)]),
-        // Requests keep their order, and so do answers.
+        // Requests keep their order, and so do answers: an acknowledgement ahead of data that was read would say that it is lost.
+        (&[(response, 77, 40), (ack, 77, 16)], &[(response, 0), (ack, 1)]),
         (&[(send, 77, 20), (send, 77, 40)], &[(send, 0), (send, 0)]),
         // Another process may have the other number.
         (&[(ack, 77, 16), (send, 77 << 12, 20)], &[(ack, 0), (send, 0)]),

@@ -1,11 +1,10 @@
 //! Sending: packets gather in one buffer, runs of equal ones become one segmented send, the rest goes in batches.
 
 use super::control::{Control, Name};
-use super::{Family, SocketOptions, Sockets};
+use super::{Family, SocketOptions, Sockets, is_ack, is_request};
 use crate::sys::socket::{self, CALL_MAX, Outgoing};
 use arrayvec::ArrayVec;
 use glassnic_wire::icrc::{self, Flow};
-use glassnic_wire::opcode::{Kind, Opcode, OpcodeInfo};
 use std::io;
 use std::net::IpAddr;
 
@@ -165,8 +164,8 @@ impl TxBatch {
                 && send.segment_len < len
                 && send.path == *path
                 && send.block == qpn_block(fresh)
-                && kind(&self.arena[send.start..]).is_some_and(|info| info.kind == Kind::Ack)
-                && kind(fresh).is_some_and(|info| info.is_request)
+                && is_ack(&self.arena[send.start..])
+                && is_request(fresh)
         })
     }
 
@@ -321,10 +320,6 @@ fn qpn_block(packet: &[u8]) -> u16 {
         [_, _, _, _, _, high, middle, ..] => u16::from_be_bytes([*high, *middle]) >> 4,
         _ => 0,
     }
-}
-
-fn kind(packet: &[u8]) -> Option<&'static OpcodeInfo> {
-    packet.first().and_then(|opcode| Opcode(*opcode).info())
 }
 
 fn family(path: &Path) -> Family {

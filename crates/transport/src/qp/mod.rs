@@ -6,11 +6,11 @@ use glassnic_events::{
     AsyncEventType, Cause, Check, DropReason, Event, FirstCause, QpState, QpType, WcOpcode, WcStatus,
 };
 use glassnic_wire::opcode::{Kind, Opcode};
-use glassnic_wire::{Psn, Qpn};
+use glassnic_wire::{Headers, Psn, Qpn};
 
 use crate::attr::QpAttr;
 use crate::device::{Device, Incoming, Recv};
-use crate::held::Held;
+use crate::held::{Held, Rare};
 use crate::queue::SendQueue;
 use crate::requester::{PSN_LIMIT, Requester};
 use crate::responder::Responder;
@@ -38,19 +38,22 @@ pub enum Progress {
     More,
 }
 
-/// A queue pair of service RC, UC or UD.
+/// A queue pair of service RC, UC or UD. What a query reads comes first, so that it fetches few cache lines.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Qp {
+    few: Option<Box<Few>>,
     pub(crate) config: QpConfig,
     pub(crate) attr: Held,
-    pub(crate) req: Requester,
     pub(crate) resp: Responder,
-    pub(crate) first_cause: Option<Box<FirstCause>>,
-    /// The SQ was found drained in SQD, and that was told.
-    pub(crate) drained: bool,
-    saw_packet: bool,
-    /// Flushing the receive queue is done lazily by [`Qp::transmit`].
-    pub(crate) flush_recv: bool,
+    pub(crate) req: Requester,
+}
+
+/// What few queue pairs have.
+#[derive(Debug, Default)]
+struct Few {
+    rare: Rare,
+    first_cause: Option<FirstCause>,
 }
 
 impl Qp {
@@ -58,14 +61,11 @@ impl Qp {
     #[must_use]
     pub fn new(config: QpConfig) -> Self {
         Self {
+            few: None,
             config,
             attr: Held::default(),
-            req: Requester::default(),
             resp: Responder::default(),
-            first_cause: None,
-            drained: false,
-            saw_packet: false,
-            flush_recv: false,
+            req: Requester::default(),
         }
     }
 
@@ -103,7 +103,24 @@ impl Qp {
     /// [`Qp::next_psns`].
     #[must_use]
     pub fn attr(&self) -> QpAttr {
-        self.attr.all(self.sq_draining())
+        let rare = self.few.as_deref().map(|few| few.rare).unwrap_or_default();
+        self.attr.all(&rare, self.sq_draining())
+    }
+
+    /// Keeps attributes.
+    fn keep(&mut self, attr: &QpAttr) {
+        let rare;
+        (self.attr, rare) = Held::of(attr);
+        if self.few.is_some() || rare != Rare::default() {
+            self.few.get_or_insert_default().rare = rare;
+        }
+    }
+
+    /// Forgets what first went wrong.
+    fn forget_first_cause(&mut self) {
+        if let Some(few) = &mut self.few {
+            few.first_cause = None;
+        }
     }
 
     /// The next PSN that the send queue assigns and the PSN that the receive queue expects.
@@ -133,13 +150,13 @@ impl Qp {
     /// What first went wrong in this life of the QP.
     #[must_use]
     pub fn first_cause(&self) -> Option<&FirstCause> {
-        self.first_cause.as_deref()
+        self.few.as_deref()?.first_cause.as_ref()
     }
 
     /// In SQD: work in flight is not finished yet (`sq_draining`).
     #[must_use]
     pub fn sq_draining(&self) -> bool {
-        self.state() == QpState::Sqd && !self.drained
+        self.state() == QpState::Sqd && !self.req.drained
     }
 
     /// True if [`Qp::transmit`] has nothing to do: nothing is posted, nobody is owed an answer, and the state asks for
@@ -167,8 +184,8 @@ impl Qp {
         if let Err(reason) = self.admit(inc) {
             return self.dropped(dev, inc, reason);
         }
-        if !self.saw_packet {
-            self.saw_packet = true;
+        if !self.resp.saw_packet {
+            self.resp.saw_packet = true;
             self.resp.reserve();
             dev.event(Event::FirstPacket {
                 qpn: self.config.qpn.value(),
@@ -256,7 +273,7 @@ impl Qp {
         if matches!(self.state(), QpState::Sqe | QpState::Err) {
             self.flush_send(dev, sq);
         }
-        if self.state() == QpState::Err && self.flush_recv {
+        if self.state() == QpState::Err && self.resp.flush {
             self.flush_receives(dev);
         }
     }
@@ -270,10 +287,10 @@ impl Qp {
 
     /// True once all that was sent before SQD is finished (IBA 10.3.1.5); raises the event if it was asked for.
     fn note_drained<D: Device>(&mut self, dev: &mut D, sq: &SendQueue) {
-        if self.drained || sq.head() != self.req.assigned {
+        if self.req.drained || sq.head() != self.req.assigned {
             return;
         }
-        self.drained = true;
+        self.req.drained = true;
         if self.attr.en_sqd_async_notify {
             dev.raise(AsyncEventType::SqDrained);
         }
@@ -288,9 +305,10 @@ impl Qp {
         }
         self.enter(QpState::Err);
         self.req.stop();
-        self.flush_recv = true;
+        self.resp.flush = true;
         self.resp.enter_error();
-        dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to: QpState::Err, cause });
+        let (qpn, to, wr_id) = (self.config.qpn.value(), QpState::Err, first.wr_id);
+        dev.event(Event::StateMoved { qpn, from, to, cause, wr_id });
     }
 
     /// A completion found no room in its queue: enters ERR, unless already there.
@@ -300,8 +318,8 @@ impl Qp {
     }
 
     pub(crate) fn note_first_cause<D: Device>(&mut self, dev: &mut D, cause: FirstCause) {
-        if self.first_cause.is_none() {
-            self.first_cause = Some(Box::new(cause));
+        if self.first_cause().is_none() {
+            self.few.get_or_insert_default().first_cause = Some(cause);
             dev.event(Event::FirstError { qpn: self.config.qpn.value(), cause });
         }
     }
@@ -317,6 +335,20 @@ impl Qp {
             psn: Some(inc.headers.bth.psn.value()),
             reason,
         });
+    }
+
+    /// A packet is about to leave: the first is logged.
+    #[inline]
+    pub(crate) fn leaves<D: Device>(&mut self, dev: &mut D, headers: &Headers) {
+        if !self.req.sent_packet {
+            self.req.sent_packet = true;
+            dev.event(Event::FirstPacketSent {
+                qpn: self.config.qpn.value(),
+                to_qpn: headers.bth.dest_qp.value(),
+                opcode: headers.bth.opcode.0,
+                psn: headers.bth.psn.value(),
+            });
+        }
     }
 
     /// The oldest receive: one that an unfinished message of UC left behind, or the next of the queue.
@@ -366,8 +398,8 @@ mod tests {
     #[test]
     fn an_idle_qp_is_small() {
         let sizes = [
-            ("Qp", size_of::<Qp>(), 192),
-            ("Held", size_of::<Held>(), 80),
+            ("Qp", size_of::<Qp>(), 176),
+            ("Held", size_of::<Held>(), 68),
             ("Requester", size_of::<Requester>(), 64),
             ("Responder", size_of::<Responder>(), 24),
         ];

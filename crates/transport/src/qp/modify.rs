@@ -22,34 +22,40 @@ impl Qp {
         } else {
             let mut held = self.attr();
             state::apply(mask, attr, &mut held);
-            self.attr.keep(&held);
+            self.keep(&held);
             self.load(mask);
         }
         if to == QpState::Err && from != QpState::Err {
             self.req.stop();
             self.resp.enter_error();
             self.resp.drop_answers();
-            self.flush_recv = true;
-            if self.first_cause.is_none() {
-                self.first_cause = Some(Box::new(FirstCause {
+            self.resp.flush = true;
+            if self.first_cause().is_none() {
+                self.few.get_or_insert_default().first_cause = Some(FirstCause {
                     wr_id: None,
                     psn: None,
                     status: WcStatus::WrFlushErr,
                     check: Check::ModifiedToErr,
-                }));
+                });
             }
         }
         if to == QpState::Sqd && from != QpState::Sqd {
-            self.drained = false;
+            self.req.drained = false;
             // Asked for with each move, as mlx4 takes it: an earlier move's wish is no wish of this one.
             self.attr.en_sqd_async_notify &= mask.contains(AttrMask::EN_SQD_ASYNC_NOTIFY);
         }
         if to == QpState::Rts && from == QpState::Sqe {
-            self.first_cause = None;
+            self.forget_first_cause();
         }
         self.enter(to);
         if from != to {
-            dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to, cause: Cause::Modify });
+            dev.event(Event::StateMoved {
+                qpn: self.config.qpn.value(),
+                from,
+                to,
+                cause: Cause::Modify,
+                wr_id: None,
+            });
         }
     }
 
@@ -72,7 +78,7 @@ impl Qp {
         }
         if mask.contains(AttrMask::MAX_DEST_RD_ATOMIC) {
             self.resp.set_depth(self.attr.max_dest_rd_atomic);
-            if self.saw_packet {
+            if self.resp.saw_packet {
                 self.resp.reserve();
             }
         }
@@ -82,10 +88,7 @@ impl Qp {
         self.attr = Held::default();
         self.req = Requester::default();
         self.resp = Responder::default();
-        self.first_cause = None;
-        self.drained = false;
-        self.saw_packet = false;
-        self.flush_recv = false;
+        self.few = None;
         sq.reset();
     }
 }

@@ -290,7 +290,8 @@ impl Qp {
         self.enter(QpState::Sqe);
         self.note_first_cause(dev, first);
         let cause = Cause::RequesterError;
-        dev.event(Event::StateMoved { qpn: self.config.qpn.value(), from, to: QpState::Sqe, cause });
+        let (qpn, to, wr_id) = (self.config.qpn.value(), QpState::Sqe, first.wr_id);
+        dev.event(Event::StateMoved { qpn, from, to, cause, wr_id });
         self.flush_send(dev, sq);
     }
 

@@ -81,6 +81,9 @@ pub(crate) struct Requester {
     pub since_ack: u32,
     pub stop: Option<Stop>,
     pub posted_once: bool,
+    pub sent_packet: bool,
+    /// The SQ was found drained in SQD, and that was told.
+    pub drained: bool,
 }
 
 impl Requester {

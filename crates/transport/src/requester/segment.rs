@@ -278,7 +278,14 @@ impl Qp {
     }
 
     /// Hands a descriptor of this connection to the device.
-    pub(crate) fn send<D: Device>(&self, dev: &mut D, headers: Headers, npsn: u32, payload: TxPayload<'_>) {
+    pub(crate) fn send<D: Device>(
+        &mut self,
+        dev: &mut D,
+        headers: Headers,
+        npsn: u32,
+        payload: TxPayload<'_>,
+    ) {
+        self.leaves(dev, &headers);
         dev.transmit(&Tx { path: &self.attr.ah, headers, npsn, payload });
     }
 

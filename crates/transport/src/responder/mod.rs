@@ -139,6 +139,9 @@ pub(crate) struct Responder {
     pub work: Lazy<Work>,
     /// The present gap, or the present lack of a receive, was reported; what follows is dropped silently.
     pub nak_sent: bool,
+    pub saw_packet: bool,
+    /// Receives are to be flushed, which [`crate::Qp::transmit`] does.
+    pub flush: bool,
     /// READs and atomics that may be answered at once (`max_dest_rd_atomic`).
     pub depth: u8,
 }
