@@ -435,6 +435,10 @@ impl OpenNic {
 /// NICs again, and those of the processes that it started.
 pub const RUN_VARIABLE: &str = "GLASSNIC_RUN";
 
+/// The environment variable that keeps the segment of a NIC which its program has closed: `1` for good, another number as
+/// long as the process of this pid runs. Whoever runs a program to look at it sets its own pid, and removes what it has read.
+pub const KEEP_VARIABLE: &str = "GLASSNIC_KEEP";
+
 fn run_number() -> u64 {
     std::env::var(RUN_VARIABLE).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
