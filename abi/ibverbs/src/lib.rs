@@ -31,6 +31,7 @@ mod provider;
 mod query;
 mod queue_pair;
 mod rates;
+mod shared_receive;
 mod store;
 mod sysfs;
 mod unsupported;

@@ -138,7 +138,8 @@ mod tests {
         let mr = pd.reg_mr(at, 4096, at, AccessFlags::LOCAL_WRITE).unwrap();
         let cap =
             QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-        let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: true };
+        let init =
+            QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all: true };
         let qp = pd.create_qp(&init).unwrap();
         connect(&qp, gid);
         let sge = |offset| Sge { addr: at + offset, length: 64, lkey: mr.lkey() };

@@ -25,7 +25,7 @@ use crate::sys::{monotonic_ns, thread_id};
 
 /// What a NIC's segment has room for. Memory is taken as it is used.
 fn layout(limits: &Limits) -> Layout {
-    let objects = [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, MAX_SRQ, MAX_CHANNEL];
+    let objects = [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, limits.max_srq, MAX_CHANNEL];
     Layout {
         qp_slots: limits.max_qp as usize,
         // A table of handles never hands out the last index.
@@ -43,7 +43,6 @@ fn records() -> bool {
     std::env::var_os("GLASSNIC_RECORDER").is_none_or(|value| value != "0")
 }
 
-const MAX_SRQ: u32 = 65_536;
 const MAX_CHANNEL: u32 = 65_536;
 
 /// A completion event: the token of the CQ that has completions.

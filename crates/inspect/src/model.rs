@@ -143,6 +143,8 @@ pub struct LimitsModel {
     pub max_pd: usize,
     /// Address handles.
     pub max_ah: usize,
+    /// Shared receive queues.
+    pub max_srq: usize,
 }
 
 /// Asynchronous events of a NIC.

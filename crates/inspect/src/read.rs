@@ -194,6 +194,7 @@ fn limits(view: &NicView) -> LimitsModel {
         max_mr: of(Kind::Mr),
         max_pd: of(Kind::Pd),
         max_ah: of(Kind::Ah),
+        max_srq: of(Kind::Srq),
     }
 }
 

@@ -25,6 +25,7 @@ use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
 use crate::slots::Slots;
+use crate::srq::SrqEntry;
 use crate::table::Table;
 use crate::world::Notifier;
 
@@ -34,6 +35,7 @@ pub(crate) struct Pd {
     pub mrs: u32,
     pub qps: u32,
     pub ahs: u32,
+    pub srqs: u32,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,7 @@ pub struct Nic {
     pub(crate) mrs: MrTable,
     pub(crate) cqs: Table<CqEntry>,
     ahs: Table<Ah>,
+    pub(crate) srqs: Table<SrqEntry>,
     pub(crate) channels: Table<()>,
     pub(crate) qps: Slots<QpEntry>,
     pub(crate) free_slots: VecDeque<u32>,
@@ -125,6 +128,7 @@ impl Nic {
             mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
+            srqs: Table::new(limits.max_srq),
             channels: Table::new(memory.layout().channels()),
             qps: Slots::default(),
             free_slots: VecDeque::new(),
@@ -214,7 +218,12 @@ impl Nic {
         let checked = match self.pds.get(pd) {
             None => Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd }),
             Some(p) => {
-                let users = [(p.qps, ObjectKind::Qp), (p.mrs, ObjectKind::Mr), (p.ahs, ObjectKind::Ah)];
+                let users = [
+                    (p.qps, ObjectKind::Qp),
+                    (p.mrs, ObjectKind::Mr),
+                    (p.ahs, ObjectKind::Ah),
+                    (p.srqs, ObjectKind::Srq),
+                ];
                 match users.into_iter().find(|(n, _)| *n > 0) {
                     Some((count, by_kind)) => {
                         Err(Rule::InUse { kind: ObjectKind::Pd, handle: pd, by_kind, count })
@@ -495,7 +504,7 @@ mod tests {
             ("context memory", QPC_LEN + DRIVER_LEN, 384),
             ("QpEntry", size_of::<Option<QpEntry>>(), 248),
             // And the two counters of its Arc.
-            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 120),
+            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 128),
             ("slot of the QPN table", size_of::<u32>(), 4),
         ];
         for (what, bytes, most) in sizes {

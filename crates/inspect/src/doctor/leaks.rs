@@ -105,6 +105,7 @@ fn near_limits(nic: &NicReading) -> Vec<Finding> {
         "MR" => limits.max_mr,
         "PD" => limits.max_pd,
         "AH" => limits.max_ah,
+        "SRQ" => limits.max_srq,
         _ => 0,
     };
     let finding = |(kind, objects): (&'static str, Vec<Made<'_>>)| {
