@@ -85,6 +85,7 @@ pub(crate) enum ListTask {
 pub(crate) enum Kind {
     Cq,
     Mr,
+    Mw,
     Pd,
     Srq,
     Ah,
@@ -143,6 +144,7 @@ pub(crate) fn list(kind: Kind, task: &ListTask) -> Result<(), String> {
         Ok(match kind {
             Kind::Cq => Shown { json: of_each(&nics, |nic| &nic.cqs)?, text: text::cqs(lang(), &nics) },
             Kind::Mr => Shown { json: of_each(&nics, |nic| &nic.mrs)?, text: text::mrs(lang(), &nics) },
+            Kind::Mw => Shown { json: of_each(&nics, |nic| &nic.mws)?, text: text::mws(lang(), &nics) },
             Kind::Pd => Shown { json: of_each(&nics, |nic| &nic.pds)?, text: text::pds(lang(), &nics) },
             Kind::Srq => Shown { json: of_each(&nics, |nic| &nic.srqs)?, text: text::srqs(lang(), &nics) },
             Kind::Ah => Shown { json: of_each(&nics, |nic| &nic.ahs)?, text: text::ahs(lang(), &nics) },

@@ -34,6 +34,7 @@ mod rates;
 mod store;
 mod sysfs;
 mod unsupported;
+mod window;
 
 /// The exported names; absent from unit tests, which would otherwise define versioned symbols in an executable.
 #[cfg(not(test))]

@@ -26,7 +26,11 @@ impl Object for Domain {
 }
 
 /// A memory region.
-struct Region(Mr);
+pub(crate) struct Region {
+    pub(crate) mr: Mr,
+    /// Handle of its protection domain.
+    pub(crate) pd: u32,
+}
 
 impl Object for Region {
     type Public = ibv_mr;
@@ -111,7 +115,7 @@ fn register(
     // SAFETY: a live object's struct; `context` never changes.
     let context = unsafe { (*pd).context };
     let public = ibv_mr { context, pd, addr, length, handle: mr.handle(), lkey: mr.lkey(), rkey: mr.rkey() };
-    Ok(Region::store().insert(public, Region(mr)))
+    Ok(Region::store().insert(public, Region { mr, pd: domain.0.handle() }))
 }
 
 /// The rights of a region. Optional ones that are not known are left out, as `ibv_reg_mr(3)` says of
@@ -121,6 +125,7 @@ fn access_flags(call: Call, bits: c_uint) -> Result<AccessFlags, Errno> {
         .union(AccessFlags::REMOTE_WRITE)
         .union(AccessFlags::REMOTE_READ)
         .union(AccessFlags::REMOTE_ATOMIC)
+        .union(AccessFlags::MW_BIND)
         .union(AccessFlags::ZERO_BASED)
         .union(AccessFlags::HUGETLB)
         .union(AccessFlags::RELAXED_ORDERING);
@@ -140,7 +145,7 @@ fn access_flags(call: Call, bits: c_uint) -> Result<AccessFlags, Errno> {
 pub(crate) extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     let call = Call::DeregMr;
     code(given::<Region>(call, mr).and_then(|region| {
-        region.0.destroy().map_err(|refusal| refused(&refusal))?;
+        region.mr.destroy().map_err(|refusal| refused(&refusal))?;
         taken::<Region>(call, mr).map(drop)
     }))
 }

@@ -118,6 +118,11 @@ fn device_attr(context: &Context) -> ibv_device_attr {
     let limits = context.limits();
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
     let guid = context.device().guid().to_be();
+    let windows = match (limits.max_mw, limits.mw_type_2a) {
+        (0, _) => 0,
+        (_, true) => IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A,
+        (_, false) => IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+    };
     ibv_device_attr {
         fw_ver: text(env!("CARGO_PKG_VERSION")),
         node_guid: guid,
@@ -132,12 +137,14 @@ fn device_attr(context: &Context) -> ibv_device_attr {
         device_cap_flags: IBV_DEVICE_CURR_QP_STATE_MOD
             | IBV_DEVICE_PORT_ACTIVE_EVENT
             | IBV_DEVICE_SYS_IMAGE_GUID
-            | IBV_DEVICE_RC_RNR_NAK_GEN,
+            | IBV_DEVICE_RC_RNR_NAK_GEN
+            | windows,
         max_sge: int(limits.max_sge),
         max_sge_rd: int(limits.max_sge),
         max_cq: int(limits.max_cq),
         max_cqe: int(limits.max_cqe),
         max_mr: int(limits.max_mr),
+        max_mw: int(limits.max_mw),
         max_pd: int(limits.max_pd),
         max_qp_rd_atom: limits.max_qp_rd_atom.into(),
         max_res_rd_atom: int(limits.max_qp.saturating_mul(limits.max_qp_rd_atom.into())),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::name::Field;
+use crate::name::{Field, ObjectKind};
 use crate::rule::Rule;
 
 /// A Linux error number, positive.
@@ -114,6 +114,8 @@ pub const fn errno(rule: &Rule) -> Errno {
 
         Rule::LimitReached { .. } | Rule::NoMemory { .. } | Rule::MemlockExceeded { .. } => Errno::ENOMEM,
         Rule::InUse { .. } => Errno::EBUSY,
+        // ibv_bind_mw(3) of rdma-core's drivers, before anything is posted.
+        Rule::OtherPd { kind: ObjectKind::Mw, .. } => Errno::EPERM,
         Rule::BadHandle { .. }
         | Rule::OtherContext { .. }
         | Rule::OtherPd { .. }

@@ -217,8 +217,10 @@ fn status(check: Check) -> WcStatus {
         C::RetryExhausted | C::NoPath | C::PeerGone => WcStatus::RetryExcErr,
         C::RnrExhausted => WcStatus::RnrRetryExcErr,
         C::BadResponse => WcStatus::BadRespErr,
-        C::BadAh | C::BadOperation => WcStatus::LocQpOpErr,
-        C::MwBind => WcStatus::MwBindErr,
+        C::BadAh | C::BadOperation | C::OwnInvalidateRefused => WcStatus::LocQpOpErr,
+        C::MwBind | C::MwBindRight | C::MwBindLocalWrite | C::MwBindPd | C::MwBindBounds | C::MwBound => {
+            WcStatus::MwBindErr
+        }
         C::DeviceFatal => WcStatus::FatalErr,
         C::ModifiedToErr | C::CqOverrun | C::Flushed => WcStatus::WrFlushErr,
     }

@@ -25,7 +25,8 @@ use crate::sys::{monotonic_ns, thread_id};
 
 /// What a NIC's segment has room for. Memory is taken as it is used.
 fn layout(limits: &Limits) -> Layout {
-    let objects = [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, MAX_SRQ, MAX_CHANNEL];
+    let objects =
+        [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, MAX_SRQ, MAX_CHANNEL, limits.max_mw];
     Layout {
         qp_slots: limits.max_qp as usize,
         // A table of handles never hands out the last index.

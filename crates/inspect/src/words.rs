@@ -367,6 +367,12 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
         Op::AllocPd => ("PD", lang.pick("allocated", "已分配"), Call::AllocPd),
         Op::DeallocPd => ("PD", lang.pick("freed", "已释放"), Call::DeallocPd),
         Op::RegMr => return registered(lang, record),
+        Op::AllocMw => {
+            let b = body_of::<body::AllocMw>(record);
+            let how = format!("{}: type={} rkey={:#x}", Call::AllocMw, b.mw_type, b.rkey);
+            return Told::new(format!("PD {handle:#x}"), lang.pick("memory window", "内存窗口"), how);
+        }
+        Op::DeallocMw => ("MW", lang.pick("freed", "已释放"), Call::DeallocMw),
         Op::DeregMr => ("MR", lang.pick("deregistered", "已注销"), Call::DeregMr),
         Op::CreateCq => {
             let entries = body_of::<body::CreateQueue>(record).granted;

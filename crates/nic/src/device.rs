@@ -34,6 +34,7 @@ pub(crate) struct Pd {
     pub mrs: u32,
     pub qps: u32,
     pub ahs: u32,
+    pub mws: u32,
 }
 
 #[derive(Debug)]
@@ -122,7 +123,7 @@ impl Nic {
             limits: Limits { max_qp: slots as u32, ..limits },
             port,
             pds: Table::new(limits.max_pd),
-            mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
+            mrs: MrTable::new(&limits, splitmix(&mut seed)),
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
             channels: Table::new(memory.layout().channels()),
@@ -214,7 +215,12 @@ impl Nic {
         let checked = match self.pds.get(pd) {
             None => Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd }),
             Some(p) => {
-                let users = [(p.qps, ObjectKind::Qp), (p.mrs, ObjectKind::Mr), (p.ahs, ObjectKind::Ah)];
+                let users = [
+                    (p.qps, ObjectKind::Qp),
+                    (p.mws, ObjectKind::Mw),
+                    (p.mrs, ObjectKind::Mr),
+                    (p.ahs, ObjectKind::Ah),
+                ];
                 match users.into_iter().find(|(n, _)| *n > 0) {
                     Some((count, by_kind)) => {
                         Err(Rule::InUse { kind: ObjectKind::Pd, handle: pd, by_kind, count })
@@ -289,8 +295,13 @@ impl Nic {
     /// Deregisters memory (`ibv_dereg_mr(3)`).
     ///
     /// # Errors
-    /// Bad handle.
+    /// Bad handle; EBUSY while a window is bound to it.
     pub fn dereg_mr(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
+        let count = self.mrs.windows_of(handle);
+        if count > 0 {
+            let rule = Rule::InUse { kind: ObjectKind::Mr, handle, by_kind: ObjectKind::Mw, count };
+            return Err(self.refuse(now, Call::DeregMr, None, rule));
+        }
         let Some(mr) = self.mrs.deregister(handle) else {
             let rule = Rule::BadHandle { kind: ObjectKind::Mr, handle };
             return Err(self.refuse(now, Call::DeregMr, None, rule));

@@ -40,6 +40,7 @@ mod slots;
 mod sync;
 pub mod table;
 pub mod waiting;
+pub mod window;
 mod world;
 
 pub use device::{Nic, Registered};

@@ -28,6 +28,10 @@ pub struct Limits {
     pub max_mr: u32,
     /// Bytes of a memory region.
     pub max_mr_size: u64,
+    /// Memory windows; with 0 the device has none.
+    pub max_mw: u32,
+    /// Memory windows of type 2 are 2A, checked by their queue pair alone; else 2B, by the protection domain too.
+    pub mw_type_2a: bool,
     /// Protection domains.
     pub max_pd: u32,
     /// Address handles.
@@ -66,6 +70,8 @@ impl Default for Limits {
             max_cqe: 4_194_303,
             max_mr: 524_287,
             max_mr_size: 1 << 47,
+            max_mw: 262_143,
+            mw_type_2a: false,
             max_pd: 32_768,
             max_ah: 65_536,
             // As many as Linux's soft-RoCE: programs (perftest) ask for as many as their peer's device serves.
@@ -117,6 +123,7 @@ impl Limits {
             ("max_cqe", self.max_cqe.into(), 1, most.max_cqe.into()),
             ("max_mr", self.max_mr.into(), 1, most.max_mr.into()),
             ("max_mr_size", self.max_mr_size, 1, most.max_mr_size),
+            ("max_mw", self.max_mw.into(), 0, most.max_mw.into()),
             ("max_pd", self.max_pd.into(), 1, most.max_pd.into()),
             ("max_ah", self.max_ah.into(), 1, most.max_ah.into()),
             ("max_qp_rd_atom", self.max_qp_rd_atom.into(), 0, most.max_qp_rd_atom.into()),

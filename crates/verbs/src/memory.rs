@@ -1,10 +1,11 @@
-//! Protection domains and what belongs to them: memory regions, address handles.
+//! Protection domains and what belongs to them: memory regions and windows, address handles.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use glassnic_events::{Call, Refusal, Rule};
 use glassnic_host::sys;
 use glassnic_nic::Registered;
+use glassnic_nic::window::{WindowType, Windowed};
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 
 use crate::context::Context;
@@ -60,6 +61,16 @@ impl Pd {
         Ok(Mr { context: self.context.clone(), registered, destroyed: AtomicBool::new(false) })
     }
 
+    /// Allocates a memory window (`ibv_alloc_mw(3)`).
+    ///
+    /// # Errors
+    /// No windows on this device, `max_mw`.
+    pub fn alloc_mw(&self, kind: WindowType) -> Result<Mw, Refusal> {
+        let made = self.context.nic.creating(|nic, _, now| nic.alloc_mw(self.handle, kind, now));
+        let windowed = made.unwrap_or_else(|| Err(gone(Call::AllocMw)))?;
+        Ok(Mw { context: self.context.clone(), kind, windowed, destroyed: AtomicBool::new(false) })
+    }
+
     /// Creates a QP (`ibv_create_qp(3)`).
     ///
     /// # Errors
@@ -110,6 +121,12 @@ pub struct Mr {
 }
 
 impl Mr {
+    /// Its context.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// Its handle.
     #[must_use]
     pub fn handle(&self) -> u32 {
@@ -131,10 +148,56 @@ impl Mr {
     /// Deregisters it (`ibv_dereg_mr(3)`).
     ///
     /// # Errors
-    /// It was destroyed before.
+    /// EBUSY while a window is bound to it; it was destroyed before.
     pub fn destroy(&self) -> Result<(), Refusal> {
         let done = self.context.nic.command(|nic, _, now| nic.dereg_mr(self.registered.handle, now));
         done.unwrap_or_else(|| Err(gone(Call::DeregMr)))?;
+        self.destroyed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// A memory window. It is bound by a request on a queue pair: [`glassnic_transport::SendRequest::bind`].
+#[derive(Debug)]
+pub struct Mw {
+    context: Context,
+    kind: WindowType,
+    windowed: Windowed,
+    destroyed: AtomicBool,
+}
+
+impl Mw {
+    /// Its context.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Its handle.
+    #[must_use]
+    pub fn handle(&self) -> u32 {
+        self.windowed.handle
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn kind(&self) -> WindowType {
+        self.kind
+    }
+
+    /// The R_Key that it began with; a bind may change the low eight bits.
+    #[must_use]
+    pub fn rkey(&self) -> u32 {
+        self.windowed.rkey
+    }
+
+    /// Frees it, bound or not (`ibv_dealloc_mw(3)`).
+    ///
+    /// # Errors
+    /// It was destroyed before.
+    pub fn destroy(&self) -> Result<(), Refusal> {
+        let done = self.context.nic.command(|nic, _, now| nic.dealloc_mw(self.windowed.handle, now));
+        done.unwrap_or_else(|| Err(gone(Call::DeallocMw)))?;
         self.destroyed.store(true, Ordering::Release);
         Ok(())
     }
@@ -185,4 +248,4 @@ macro_rules! destroyed_when_dropped {
         }
     )*};
 }
-destroyed_when_dropped!(Pd, Mr, Ah);
+destroyed_when_dropped!(Pd, Mr, Mw, Ah);
