@@ -17,6 +17,7 @@ mod completion;
 mod completion_ex;
 mod context;
 mod device;
+mod device_memory;
 mod events;
 mod fork;
 mod glassnic;

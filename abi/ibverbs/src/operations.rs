@@ -5,7 +5,9 @@
 
 use crate::layout::describe::CStruct;
 use crate::layout::*;
-use crate::{completion, completion_ex, post, post_ex, query, queue_pair, unsupported, window};
+use crate::{
+    completion, completion_ex, device_memory, memory, post, post_ex, query, queue_pair, unsupported, window,
+};
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
@@ -74,6 +76,11 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
 /// A context without a device and descriptors.
 pub(crate) const CONTEXT: verbs_context = verbs_context {
     query_port: Some(query::query_port),
+    advise_mr: Some(memory::advise_mr),
+    alloc_null_mr: Some(memory::alloc_null_mr),
+    reg_dm_mr: Some(device_memory::reg_dm_mr),
+    alloc_dm: Some(device_memory::alloc_dm),
+    free_dm: Some(device_memory::free_dm),
     query_rt_values: Some(query::query_rt_values),
     create_cq_ex: Some(completion_ex::create_cq_ex),
     query_device_ex: Some(query::query_device_ex),

@@ -67,6 +67,8 @@ pub(crate) unsafe extern "C" fn query_device_ex(
             completion_timestamp_mask: u64::MAX,
             // Time stamps count nanoseconds: 10^6 kHz.
             hca_core_clock: 1_000_000,
+            odp_caps: odp_caps(opened.context.limits().on_demand),
+            max_dm_size: opened.context.limits().max_dm_size,
             phys_port_cnt_ex: 1,
             ..ibv_device_attr_ex::ZERO
         };
@@ -74,6 +76,21 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         unsafe { copy_out(&full, attr.cast(), size) };
         Ok(())
     }))
+}
+
+/// What can be done with regions that page on demand.
+fn odp_caps(on_demand: bool) -> ibv_odp_caps {
+    if !on_demand {
+        return ibv_odp_caps::ZERO;
+    }
+    let messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+    let remote = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    ibv_odp_caps {
+        general_caps: IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+        rc_odp_caps: messages | remote | IBV_ODP_SUPPORT_SRQ_RECV,
+        uc_odp_caps: messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV,
+        ud_odp_caps: messages | IBV_ODP_SUPPORT_SRQ_RECV,
+    }
 }
 
 /// The operation `query_rt_values`: the clock of completion time stamps.

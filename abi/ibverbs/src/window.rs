@@ -95,10 +95,10 @@ unsafe fn post_bind(object: &QueuePair, mw: *mut ibv_mw, bind: &ibv_mw_bind) -> 
     let asked = unsafe { bind_info(object, window, rkey, info)? };
     // SAFETY: as promised by the caller; a region that passed `bind_info`.
     if let Some(region) = unsafe { live::<Region>(info.mr) }
-        && region.pd != object_pd(mw)
+        && region.pd() != object_pd(mw)
     {
         let (kind, handle) = (ObjectKind::Mw, window.0.handle());
-        return Err(Rule::OtherPd { kind, handle, pd: object_pd(mw), needs: region.pd });
+        return Err(Rule::OtherPd { kind, handle, pd: object_pd(mw), needs: region.pd() });
     }
     let request = SendRequest::bind(bind.wr_id, send_flags(bind.send_flags)?, &asked);
     crate::post::check_inline_flag(&request)?;

@@ -85,6 +85,7 @@ pub const fn errno(rule: &Rule) -> Errno {
         Rule::ExceedsLimit { .. }
         | Rule::CapAboveLimit { .. }
         | Rule::OutOfRange { .. }
+        | Rule::NotMultiple { .. }
         | Rule::UnknownValue { .. }
         | Rule::NullPointer { .. }
         | Rule::ZeroLength { .. }
@@ -107,7 +108,10 @@ pub const fn errno(rule: &Rule) -> Errno {
         // Pinning pages that are not there, or not writable, fails with EFAULT; ib_umem_get() says EINVAL for a
         // region that wraps around, and for remote write without local write.
         Rule::MemoryNotMapped { .. } | Rule::MemoryNotWritable { .. } => Errno::EFAULT,
+        // ibv_advise_mr(3).
+        Rule::KeyUnknown { .. } => Errno::ENOENT,
         Rule::MrRange { .. }
+        | Rule::NotOnDemand { .. }
         | Rule::RemoteNeedsLocalWrite { .. }
         | Rule::MwBindNotPermitted { .. }
         | Rule::MwTypeMismatch { .. } => Errno::EINVAL,

@@ -491,4 +491,8 @@ impl World for Access<'_> {
     ) -> Result<u64, glassnic_transport::KeyFault> {
         self.0.atomic(at, op)
     }
+
+    fn is_there(&self, addr: u64, len: u64, write: bool) -> bool {
+        self.0.is_there(addr, len, write)
+    }
 }

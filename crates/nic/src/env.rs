@@ -13,7 +13,7 @@ use glassnic_wire::{Qpn, Service};
 use crate::context::ContextMemory;
 use crate::cq::{CompQueue, Pushed};
 use crate::driver::{Block, Field as Driver};
-use crate::mr::MrTable;
+use crate::mr::{GUARD, MrTable};
 use crate::port::Port;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
@@ -146,6 +146,15 @@ pub(crate) struct Env<'a, W> {
 }
 
 impl<W: World> Env<'_, W> {
+    /// Memory that pages on demand is looked for before it is read, or where it is to be there `now`.
+    fn paged_in(&self, at: u64, len: u64, write: bool, now: bool) -> Result<u64, KeyFault> {
+        let asks = at & GUARD != 0 && (now || !write);
+        if asks && !self.world.is_there(at & !GUARD, len, write) {
+            return Err(KeyFault::Unmapped);
+        }
+        Ok(at)
+    }
+
     fn complete(&mut self, c: Completion, send: bool) {
         if !send {
             let shared = self.shared;
@@ -174,7 +183,10 @@ impl<W: World> Env<'_, W> {
 
 impl<W: World> Device for Env<'_, W> {
     fn local(&self, pd: u32, lkey: u32, addr: u64, len: u64, write: bool) -> Result<u64, KeyFault> {
-        self.mrs.local(pd, lkey, addr, len, write).inspect_err(|fault| {
+        // What is to be written is found out by writing; what is read has to be there before it is sent.
+        let found =
+            self.mrs.local(pd, lkey, addr, len, write).and_then(|at| self.paged_in(at, len, write, false));
+        found.inspect_err(|fault| {
             let region = self.mrs.region(lkey, false);
             self.turned_down.set(Some(KeyAccess {
                 check: fault.local_check(),
@@ -196,7 +208,9 @@ impl<W: World> Device for Env<'_, W> {
         len: u64,
         access: RemoteAccess,
     ) -> Result<u64, KeyFault> {
-        self.mrs.remote(pd, qpn.value(), rkey, addr, len, access).inspect_err(|fault| {
+        let (write, now) = (access != RemoteAccess::Read, access == RemoteAccess::Atomic);
+        let found = self.mrs.remote(pd, qpn.value(), rkey, addr, len, access);
+        found.and_then(|at| self.paged_in(at, len, write, now)).inspect_err(|fault| {
             let region = self.mrs.region(rkey, true);
             self.turned_down.set(Some(KeyAccess {
                 check: fault.remote_check(),

@@ -9,8 +9,27 @@ use crate::limits::Limits;
 use crate::table::Table;
 use crate::window::Windows;
 
+/// In a host address: the memory pages on demand, so it may not be there.
+pub const GUARD: u64 = 1 << 62;
+/// In a host address: there is no memory; it reads as zeros and keeps nothing.
+pub const NOTHING: u64 = 1 << 63;
+/// Host addresses of programs are below this.
+const HOST_END: u64 = 1 << 57;
+
+/// What a region is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// Memory of the program.
+    #[default]
+    Program,
+    /// Nothing at all (`ibv_alloc_null_mr(3)`).
+    Nothing,
+    /// Device memory, by handle (`ibv_reg_dm_mr(3)`).
+    Device(u32),
+}
+
 /// A registered memory region.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mr {
     /// Protection domain.
     pub pd: u32,
@@ -24,14 +43,33 @@ pub struct Mr {
     pub access: AccessFlags,
     /// The rkey was invalidated.
     pub invalidated: bool,
+    /// What it is made of.
+    pub backing: Backing,
 }
 
 impl Mr {
     /// The host address of a range, if it lies inside.
     pub(crate) fn at(&self, addr: u64, len: u64) -> Result<u64, KeyFault> {
+        if self.backing == Backing::Nothing {
+            return Ok(NOTHING);
+        }
         let offset = addr.checked_sub(self.iova).ok_or(KeyFault::OutOfBounds)?;
         let end = offset.checked_add(len).ok_or(KeyFault::OutOfBounds)?;
-        if end > self.length { Err(KeyFault::OutOfBounds) } else { Ok(self.host.wrapping_add(offset)) }
+        if end > self.length {
+            return Err(KeyFault::OutOfBounds);
+        }
+        let host = self.host.wrapping_add(offset);
+        if !self.access.contains(AccessFlags::ON_DEMAND) {
+            return Ok(host);
+        }
+        let is_address = host.checked_add(len).is_some_and(|end| end <= HOST_END);
+        if is_address { Ok(host | GUARD) } else { Err(KeyFault::Unmapped) }
+    }
+
+    /// All of the address space, paged on demand (`IBV_ACCESS_ON_DEMAND` with address 0 and length `SIZE_MAX`).
+    #[must_use]
+    pub fn is_implicit(&self) -> bool {
+        self.access.contains(AccessFlags::ON_DEMAND) && self.host == 0 && self.length == u64::MAX
     }
 }
 
@@ -83,6 +121,23 @@ impl MrTable {
     #[must_use]
     pub fn windows_of(&self, handle: u32) -> u32 {
         self.regions.get(handle).map_or(0, |entry| entry.windows)
+    }
+
+    /// Puts another region in the place of one, which keeps its keys.
+    pub(crate) fn replace(&mut self, handle: u32, mr: Mr) {
+        if let Some(entry) = self.regions.get_mut(handle) {
+            entry.mr = mr;
+        }
+    }
+
+    /// The region of a local key.
+    pub(crate) fn of_lkey(&self, lkey: u32) -> Option<&Mr> {
+        self.find(lkey, KeyKind::Local).ok()
+    }
+
+    /// The keys of a region: lkey and rkey.
+    pub(crate) fn keys_of(&self, handle: u32) -> (u32, u32) {
+        (self.codec.encode(handle, KeyKind::Local), self.codec.encode(handle, KeyKind::Remote))
     }
 
     pub(crate) fn get(&self, handle: u32) -> Option<&Mr> {
@@ -198,8 +253,7 @@ mod tests {
 
     fn table() -> (MrTable, u32, u32, u32) {
         let mut t = MrTable::new(&Limits { max_mr: 10, ..Limits::default() }, 5);
-        let mr =
-            Mr { pd: 3, iova: 0x1000, length: 0x100, host: 0x7000_0000, access: ALL, invalidated: false };
+        let mr = Mr { pd: 3, iova: 0x1000, length: 0x100, host: 0x7000_0000, access: ALL, ..Mr::default() };
         let (h, l, r) = t.register(mr).unwrap();
         (t, h, l, r)
     }
@@ -234,8 +288,7 @@ mod tests {
     #[test]
     fn a_hundred_thousand_registrations_leave_keys_that_work() {
         let (mut t, _, _, _) = table();
-        let mr =
-            Mr { pd: 3, iova: 0x1000, length: 0x100, host: 0x7000_0000, access: ALL, invalidated: false };
+        let mr = Mr { pd: 3, iova: 0x1000, length: 0x100, host: 0x7000_0000, access: ALL, ..Mr::default() };
         let mut before = None;
         for n in 0..100_000 {
             let (h, l, r) = t.register(mr).unwrap_or_else(|| panic!("no room after {n}"));

@@ -469,7 +469,7 @@ fn a_region_without_windows_is_no_key_of_one() {
     let mut lab = Lab::new();
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
     let host = &mut lab.fabric.hosts[1];
-    let mr = Mr { pd: host.pd, iova: 0x5000, length: 64, host: 0, access, invalidated: false };
+    let mr = Mr { pd: host.pd, iova: 0x5000, length: 64, host: 0, access, ..Mr::default() };
     let rkey = host.nic.reg_mr(mr, 0).unwrap().rkey;
     assert_eq!(lab.access(WrOpcode::RdmaWrite, rkey ^ 1, 0x5000, 1), WcStatus::RemAccessErr);
     assert_eq!(lab.cause(), Some(Check::RkeyUnknown));

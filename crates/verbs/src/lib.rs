@@ -26,6 +26,7 @@ pub use glassnic_host::{
 };
 pub use glassnic_nic::cq::Cqe;
 pub use glassnic_nic::limits::Limits;
+pub use glassnic_nic::mr_commands::MrChange;
 pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
 pub use glassnic_nic::recorder::{Change, changes};
 pub use glassnic_nic::window::WindowType;
@@ -34,7 +35,7 @@ pub use glassnic_nic::{driver, fields, object, qpc};
 pub use glassnic_transport::{BindWindow, Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
 pub use glassnic_transport::{attr, state};
 pub use glassnic_wire::Qpn;
-pub use memory::{Ah, Mr, Mw, Pd};
+pub use memory::{Ah, Dm, Mr, Mw, Pd};
 pub use qp::{Qp, QpInit};
 
 use glassnic_events::{Call, ObjectKind, Refusal, Rule};
