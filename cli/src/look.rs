@@ -85,6 +85,7 @@ pub(crate) enum ListTask {
 pub(crate) enum Kind {
     Cq,
     Mr,
+    Mw,
     Pd,
     Srq,
     Ah,
@@ -153,6 +154,7 @@ pub(crate) fn list(kind: Kind, task: &ListTask) -> Result<(), String> {
         match kind {
             Kind::Cq => view.choose(|| Ok(Each(nics, |nic| &nic.cqs)), || text::cqs(lang(), nics)),
             Kind::Mr => view.choose(|| Ok(Each(nics, |nic| &nic.mrs)), || text::mrs(lang(), nics)),
+            Kind::Mw => view.choose(|| Ok(Each(nics, |nic| &nic.mws)), || text::mws(lang(), nics)),
             Kind::Pd => view.choose(|| Ok(Each(nics, |nic| &nic.pds)), || text::pds(lang(), nics)),
             Kind::Srq => view.choose(|| Ok(Each(nics, |nic| &nic.srqs)), || text::srqs(lang(), nics)),
             Kind::Ah => view.choose(|| Ok(Each(nics, |nic| &nic.ahs)), || text::ahs(lang(), nics)),

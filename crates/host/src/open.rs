@@ -25,7 +25,15 @@ use crate::sys::{monotonic_ns, thread_id};
 
 /// What a NIC's segment has room for. Memory is taken as it is used.
 fn layout(limits: &Limits) -> Layout {
-    let objects = [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, limits.max_srq, MAX_CHANNEL];
+    let objects = [
+        limits.max_pd,
+        limits.max_cq,
+        limits.max_mr,
+        limits.max_ah,
+        limits.max_srq,
+        MAX_CHANNEL,
+        limits.max_mw,
+    ];
     Layout {
         qp_slots: limits.max_qp as usize,
         // A table of handles never hands out the last index.
@@ -492,5 +500,9 @@ impl World for Access<'_> {
         op: glassnic_transport::AtomicOp,
     ) -> Result<u64, glassnic_transport::KeyFault> {
         self.0.atomic(at, op)
+    }
+
+    fn is_there(&self, addr: u64, len: u64, write: bool) -> bool {
+        self.0.is_there(addr, len, write)
     }
 }

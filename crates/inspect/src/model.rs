@@ -101,6 +101,8 @@ pub struct NicModel {
     pub cqs: Vec<CqModel>,
     /// Memory regions.
     pub mrs: Vec<MrModel>,
+    /// Memory windows.
+    pub mws: Vec<MwModel>,
     /// Shared receive queues.
     pub srqs: Vec<SrqModel>,
     /// Address handles.
@@ -322,6 +324,28 @@ pub struct MrModel {
     pub access: Vec<&'static str>,
 }
 
+/// A memory window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MwModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// `enum ibv_mw_type`.
+    pub mw_type: u8,
+    /// Key for peers.
+    pub rkey: u32,
+    /// Handle of the region that it is bound to; none while it is not bound.
+    pub mr: Option<u32>,
+    /// First address, as the region's owner knows it.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Names of `enum ibv_access_flags`.
+    pub access: Vec<&'static str>,
+    /// The queue pair that bound it, of type 2.
+    pub qpn: Option<u32>,
+}
+
 /// A shared receive queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SrqModel {
@@ -518,6 +542,24 @@ impl MrModel {
             length: image.get(Mr::Length),
             iova: image.get(Mr::Iova),
             access: access.iter_names().map(|(name, _)| name).collect(),
+        }
+    }
+}
+
+impl MwModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+        use object::Mw;
+        let some = |number: u64| Some(number as u32).filter(|number| *number != 0);
+        let access = AccessFlags::from_bits_truncate(image.get(Mw::Access) as u32);
+        Self {
+            object,
+            mw_type: image.get(Mw::Type) as u8,
+            rkey: image.get(Mw::Rkey) as u32,
+            mr: some(image.get(Mw::Region)),
+            addr: image.get(Mw::Addr),
+            length: image.get(Mw::Length),
+            access: access.iter_names().map(|(name, _)| name).collect(),
+            qpn: some(image.get(Mw::Qpn)),
         }
     }
 }

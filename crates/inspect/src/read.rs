@@ -10,7 +10,7 @@ use glassnic_verbs::{driver, qpc};
 use glassnic_wire::command::CommandRecord;
 
 use crate::model::{
-    AhModel, AsyncModel, ChannelModel, CqModel, ForkedUse, GidModel, LimitsModel, MrModel, NicModel,
+    AhModel, AsyncModel, ChannelModel, CqModel, ForkedUse, GidModel, LimitsModel, MrModel, MwModel, NicModel,
     NicState, ObjectModel, PdModel, QpModel, Site, SrqModel, worst_cases,
 };
 
@@ -160,6 +160,7 @@ impl NicModel {
             pds: objects(Kind::Pd).into_iter().map(|(_, object)| PdModel { object }).collect(),
             cqs,
             mrs: objects(Kind::Mr).into_iter().map(|(image, head)| MrModel::new(&image, head)).collect(),
+            mws: objects(Kind::Mw).into_iter().map(|(image, head)| MwModel::new(&image, head)).collect(),
             srqs: objects(Kind::Srq).into_iter().map(|(image, head)| SrqModel::new(&image, head)).collect(),
             ahs: objects(Kind::Ah).into_iter().map(|(image, head)| AhModel::new(&image, head)).collect(),
             channels: objects(Kind::Channel)

@@ -23,7 +23,7 @@ fn set_field(words: &[std::sync::atomic::AtomicU64], field: impl Fields, value: 
 
 /// A NIC with a QP of each sort: one that works, one in error.
 fn memory(pid: u64, qpn: u64, peer: u64) -> ContextMemory {
-    let layout = Layout { qp_slots: 4, object_slots: [2; 6], site_slots: 2, recorder_slots: 32 };
+    let layout = Layout { qp_slots: 4, object_slots: [2; 7], site_slots: 2, recorder_slots: 32 };
     let memory = ContextMemory::private(layout);
     memory.set_name("glass0");
     memory.set_command("pingpong");
@@ -159,9 +159,9 @@ fn lists() {
     let host = host();
     let nics = models(&host);
     // No such processes: both look crashed.
-    let all = [text::ps, text::qps, text::cqs, text::mrs, text::pds, text::srqs, text::ahs];
+    let all = [text::ps, text::qps, text::cqs, text::mrs, text::mws, text::pds, text::srqs, text::ahs];
     insta::assert_snapshot!(all.map(|list| list(Lang::En, &nics)).join("\n"));
-    assert_eq!(all.map(|list| list(Lang::En, &[]).lines().count()), [1; 7]);
+    assert_eq!(all.map(|list| list(Lang::En, &[]).lines().count()), [1; 8]);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn all_of_it_in_chinese() {
     let read = |memory, name| NicReading::of(lang, &NicView::in_memory(memory), name, NOW);
     let host = Host::of(vec![read(two, "nic-two"), read(one, "nic-one")], NOW);
     let nics = models(&host);
-    let all = [text::ps, text::qps, text::cqs, text::mrs, text::pds, text::srqs, text::ahs];
+    let all = [text::ps, text::qps, text::cqs, text::mrs, text::mws, text::pds, text::srqs, text::ahs];
     let qp = &nics[0].qps[1];
     let shown = qp_text::show(lang, nics[0], qp);
     // Scripts rely on it in every language.

@@ -151,6 +151,38 @@ pub fn mrs(lang: Lang, nics: &[&NicModel]) -> String {
     )
 }
 
+/// The memory windows.
+#[must_use]
+pub fn mws(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["类型", "RKEY", "MR", "地址", "长度", "QP", "权限"],
+        _ => ["TYPE", "RKEY", "MR", "ADDR", "LENGTH", "QP", "ACCESS"],
+    };
+    let cells = nics.iter().flat_map(|nic| nic.mws.iter().map(move |mw| (*nic, mw)));
+    objects(
+        lang,
+        "MW",
+        &head,
+        cells.map(|(nic, mw)| {
+            let number = |n: Option<u32>| n.map_or_else(|| "-".to_owned(), |n| format!("{n:#x}"));
+            let cells = vec![
+                mw.mw_type.to_string(),
+                format!("{:#x}", mw.rkey),
+                number(mw.mr),
+                format!("{:#x}", mw.addr),
+                mw.length.to_string(),
+                number(mw.qpn),
+                if mw.mr.is_some() {
+                    mw.access.join("|")
+                } else {
+                    lang.pick("not bound", "未绑定").to_owned()
+                },
+            ];
+            (nic, &mw.object, cells)
+        }),
+    )
+}
+
 /// The protection domains.
 #[must_use]
 pub fn pds(lang: Lang, nics: &[&NicModel]) -> String {

@@ -80,11 +80,12 @@ fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = Made<'a>>) -> Vec
 }
 
 /// Every object of a NIC, by kind.
-pub(super) fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 7] {
+pub(super) fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 8] {
     [
         ("QP", nic.qps.iter().map(Made::from).collect()),
         ("CQ", nic.cqs.iter().map(|cq| (&cq.object).into()).collect()),
         ("MR", nic.mrs.iter().map(|mr| (&mr.object).into()).collect()),
+        ("MW", nic.mws.iter().map(|mw| (&mw.object).into()).collect()),
         ("SRQ", nic.srqs.iter().map(|srq| (&srq.object).into()).collect()),
         ("AH", nic.ahs.iter().map(|ah| (&ah.object).into()).collect()),
         ("channel", nic.channels.iter().map(|channel| (&channel.object).into()).collect()),
@@ -148,6 +149,7 @@ fn piles(nic: &NicReading) -> Vec<Finding> {
     add(MANY, Pile::Unused, by_site("CQ", idle.map(|cq| (&cq.object).into())));
     let owners: BTreeSet<u32> = reports(qpc::Field::Pd)
         .chain(model.mrs.iter().map(|mr| mr.object.pd))
+        .chain(model.mws.iter().map(|mw| mw.object.pd))
         .chain(model.srqs.iter().map(|srq| srq.object.pd))
         .chain(model.ahs.iter().map(|ah| ah.object.pd))
         .collect();

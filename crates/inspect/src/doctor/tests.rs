@@ -36,7 +36,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let layout = Layout { qp_slots: 64, object_slots: [0; 6], site_slots: 0, recorder_slots: 64 };
+        let layout = Layout { qp_slots: 64, object_slots: [0; 7], site_slots: 0, recorder_slots: 64 };
         let nic = |(pid, name, qpn, peer): (u64, &str, u64, u64)| {
             let memory = ContextMemory::private(layout);
             memory.set(Header::Pid, pid);
