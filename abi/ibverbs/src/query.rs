@@ -68,6 +68,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
             // Time stamps count nanoseconds: 10^6 kHz.
             hca_core_clock: 1_000_000,
             phys_port_cnt_ex: 1,
+            cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: u16::MAX, max_cq_period: u16::MAX },
             ..ibv_device_attr_ex::ZERO
         };
         // SAFETY: `attr` has `size` bytes, and no more than `full` has are copied.

@@ -9,7 +9,7 @@ use glassnic_transport::Qp;
 use glassnic_transport::attr::QpAttr;
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::state::DeviceFacts;
-use glassnic_wire::command::body::{CreateAh, CreateQueue, RegMr, Waiting};
+use glassnic_wire::command::body::{CreateAh, RegMr, Waiting};
 use glassnic_wire::command::{CommandFlags, CommandOpcode, CommandRecord};
 
 use crate::context::ContextMemory;
@@ -19,7 +19,7 @@ use crate::key::splitmix;
 use crate::ledger::{Caller, Ledger, refusal};
 use crate::limits::Limits;
 use crate::mr::{Mr, MrTable};
-use crate::object::{self, Kind, Live};
+use crate::object::{self, Kind};
 use crate::port::Port;
 use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
@@ -40,6 +40,8 @@ pub(crate) struct Pd {
 pub(crate) struct CqEntry {
     pub queue: Arc<CompQueue>,
     pub users: u32,
+    /// The completion channel that its events go to; 0 for none.
+    pub channel: u32,
 }
 
 #[derive(Debug)]
@@ -103,6 +105,8 @@ pub struct Nic {
     pub(crate) ledger: Ledger,
     pub(crate) ready: VecDeque<u32>,
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When events of CQs that were held back are due, by their handles. As above, reminders to look.
+    pub(crate) moderated: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) notifier: Arc<dyn Notifier>,
 }
 
@@ -132,6 +136,7 @@ impl Nic {
             ledger: Ledger::new(memory),
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
+            moderated: BinaryHeap::new(),
             notifier,
         }
     }
@@ -300,55 +305,6 @@ impl Nic {
             pd.mrs = pd.mrs.saturating_sub(1);
         }
         self.ledger.note(now, CommandOpcode::DeregMr, handle);
-        Ok(())
-    }
-
-    /// Creates a completion queue (`ibv_create_cq(3)`).
-    ///
-    /// # Errors
-    /// `cqe` of 0 or above `max_cqe`; `max_cq`.
-    pub fn create_cq(&mut self, cqe: u32, now: u64) -> Result<(u32, Arc<CompQueue>), Refusal> {
-        let max = self.limits.max_cqe;
-        if cqe == 0 || cqe > max {
-            let what = Field::Cqe;
-            let rule = Rule::OutOfRange { what, offered: cqe.into(), min: 1, max: max.into() };
-            return Err(self.refuse(now, Call::CreateCq, None, rule));
-        }
-        let queue = Arc::new(CompQueue::new(cqe));
-        let Some(handle) = self.cqs.insert(CqEntry { queue: queue.clone(), users: 0 }) else {
-            let (limit, held) = (self.cqs.limit().into(), self.cqs.len().into());
-            let rule = Rule::LimitReached { kind: ObjectKind::Cq, limit, held };
-            return Err(self.refuse(now, Call::CreateCq, None, rule));
-        };
-        let body = CreateQueue { entries: cqe.into(), granted: cqe.into(), ..CreateQueue::default() };
-        self.ledger.keep(now, CommandOpcode::CreateCq, 0, handle, &body);
-        self.ledger.enter(now, Kind::Cq, handle, 0, |image| {
-            image.set(object::Cq::Depth, cqe.into());
-        });
-        queue.show(Live::new(self.ledger.memory.clone(), Kind::Cq, handle));
-        Ok((handle, queue))
-    }
-
-    /// Destroys a completion queue (`ibv_destroy_cq(3)`).
-    ///
-    /// # Errors
-    /// EBUSY while a QP reports to it.
-    pub fn destroy_cq(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
-        let rule = match self.cqs.get(handle) {
-            None => Some(Rule::BadHandle { kind: ObjectKind::Cq, handle }),
-            Some(cq) if cq.users > 0 => {
-                Some(Rule::InUse { kind: ObjectKind::Cq, handle, by_kind: ObjectKind::Qp, count: cq.users })
-            }
-            Some(_) => None,
-        };
-        if let Some(rule) = rule {
-            return Err(self.refuse(now, Call::DestroyCq, None, rule));
-        }
-        if let Some(entry) = self.cqs.remove(handle) {
-            entry.queue.hide();
-        }
-        self.ledger.leave(Kind::Cq, handle);
-        self.ledger.note(now, CommandOpcode::DestroyCq, handle);
         Ok(())
     }
 

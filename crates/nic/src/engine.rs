@@ -38,6 +38,7 @@ impl Nic {
 
     fn run<W: World>(&mut self, world: &mut W, now: u64, acks_wait: bool) -> bool {
         self.expire(world, now);
+        self.raise_held_events(now);
         let memory = self.ledger.memory.clone();
         memory.bells().take(|slot| self.make_ready(slot));
         for _ in 0..self.ready.len() {
@@ -69,7 +70,8 @@ impl Nic {
     /// When [`Nic::progress`] must be called at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        self.deadlines.peek().map(|Reverse((at, _))| *at)
+        let heaps = [&self.deadlines, &self.moderated];
+        heaps.into_iter().filter_map(|heap| heap.peek()).map(|Reverse((at, _))| *at).min()
     }
 
     pub(crate) fn make_ready(&mut self, slot: u32) {

@@ -13,6 +13,7 @@
 mod channel;
 pub mod context;
 pub mod cq;
+mod cq_commands;
 mod device;
 pub mod doorbell;
 pub mod driver;

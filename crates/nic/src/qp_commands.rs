@@ -420,6 +420,7 @@ impl Nic {
             now,
             turned_down: Cell::new(None),
             overrun: false,
+            moderated: &mut self.moderated,
         };
         let out = f(&mut entry.qp, &mut env, &mut sq);
         if env.overrun && entry.qp.state() != QpState::Err {

@@ -155,7 +155,20 @@ impl Context {
     /// # Errors
     /// See `ibv_create_cq(3)`.
     pub fn create_cq(&self, cqe: u32, channel: Option<(&Channel, u64)>) -> Result<Cq, Refusal> {
-        Cq::create(self, cqe, channel)
+        Cq::create(self, cqe, channel, false)
+    }
+
+    /// The same, of a completion queue that loses its oldest completion where there is no room for a new one, instead of
+    /// failing (`IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`).
+    ///
+    /// # Errors
+    /// See `ibv_create_cq_ex(3)`.
+    pub fn create_cq_ignoring_overrun(
+        &self,
+        cqe: u32,
+        channel: Option<(&Channel, u64)>,
+    ) -> Result<Cq, Refusal> {
+        Cq::create(self, cqe, channel, true)
     }
 
     /// Asynchronous events (`ibv_get_async_event(3)`): their descriptor. Take them with [`Context::take_event`].
