@@ -211,8 +211,7 @@ pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify
         if attr.attr_mask == 0 {
             return Err(broken(call, Rule::MissingField { what: Field::AttrMask }));
         }
-        let moderation =
-            Moderation { count: attr.moderate.cq_count, period_us: attr.moderate.cq_period };
+        let moderation = Moderation { count: attr.moderate.cq_count, period_us: attr.moderate.cq_period };
         object.cq.moderate(moderation).map_err(|refusal| refused(&refusal))
     }))
 }

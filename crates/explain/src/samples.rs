@@ -219,7 +219,7 @@ fn status(check: Check) -> WcStatus {
         C::BadResponse => WcStatus::BadRespErr,
         C::BadAh | C::BadOperation => WcStatus::LocQpOpErr,
         C::MwBind => WcStatus::MwBindErr,
-        C::DeviceFatal => WcStatus::FatalErr,
+        C::DeviceFatal | C::Provoked => WcStatus::FatalErr,
         C::ModifiedToErr | C::CqOverrun | C::Flushed => WcStatus::WrFlushErr,
     }
 }

@@ -17,7 +17,7 @@ use arrayvec::ArrayVec;
 use glassnic_link::udp::Family;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use crate::runtime::{Look, Runtime, addresses, steer};
+use crate::runtime::{Look, Runtime, steer};
 use crate::sys::monotonic_ns;
 
 /// How long after a poll of an empty CQ the application is taken to be polling still.
@@ -39,6 +39,9 @@ const SLEEP_MAX_NS: u64 = 1_000_000_000;
 const IDLE_STEPS: u32 = 200;
 /// Empty steps before sleeping. Few: the application may wait for this core to see what has come.
 const EMPTY_STEPS: u32 = 4;
+
+/// While it naps the thread takes the kernel's news of addresses and links after so many naps.
+const NEWS_EVERY: u32 = 64;
 
 /// How long the process's end waits for the thread's.
 const END_PATIENCE: Duration = Duration::from_millis(100);
@@ -124,8 +127,16 @@ impl Control {
 fn run_masked(runtime: &Arc<Runtime>) {
     crate::sys::block_signals();
     let control = &runtime.background;
-    let mut server =
-        Server { runtime, links: watched(runtime), attends: false, vain: 0, needed: 0, found: 0, doubt: 0 };
+    let mut server = Server {
+        runtime,
+        links: watched(runtime),
+        attends: false,
+        naps: 0,
+        vain: 0,
+        needed: 0,
+        found: 0,
+        doubt: 0,
+    };
     while !control.ending.load(Ordering::SeqCst) {
         server.turn();
     }
@@ -140,6 +151,8 @@ struct Server<'a> {
     links: Vec<OwnedFd>,
     /// Work waits for it although a CQ was polled lately.
     attends: bool,
+    /// Naps so far.
+    naps: u32,
     /// How often it attended in vain lately.
     vain: u32,
     /// How often it was needed since it attends.
@@ -166,6 +179,10 @@ impl Server<'_> {
         control.napping.store(true, Ordering::SeqCst);
         let woken = self.sleep(monotonic_ns() + NAP_NS, self.attends);
         control.napping.store(false, Ordering::SeqCst);
+        self.naps = self.naps.wrapping_add(1);
+        if self.naps.is_multiple_of(NEWS_EVERY) {
+            runtime.take_news(&mut runtime.lock());
+        }
         let since = since_poll(runtime);
         let at_it = since < AT_IT_NS;
         if self.attends && woken && since < SPINNING_NS {
@@ -266,10 +283,7 @@ impl Server<'_> {
         let woken = wait(&fds, until);
         let mut engine = runtime.lock();
         awake(&mut engine);
-        if runtime.watch.as_ref().is_some_and(|w| w.drain()) && runtime.refresh_addresses() {
-            engine.links.set_addresses(&addresses());
-            runtime.ports_changed(&mut engine);
-        }
+        runtime.take_news(&mut engine);
         let epoch = runtime.node.as_ref().map_or(0, |n| n.epoch());
         if runtime.epoch_seen.swap(epoch, Ordering::Relaxed) != epoch {
             steer(&engine);

@@ -4,7 +4,7 @@ use glassnic_explain::{Lang, both};
 use unicode_width::UnicodeWidthStr;
 
 use crate::decode::{bracketed, span};
-use crate::model::{NicModel, NicState, ObjectModel, QpModel};
+use crate::model::{CqModel, NicModel, NicState, ObjectModel, QpModel};
 
 /// The processes with a NIC.
 #[must_use]

@@ -383,7 +383,8 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
         }
         Op::ModifyCq => {
             let b = body_of::<body::CreateQueue>(record);
-            let how = format!("{}: cq_count={} cq_period={}", Call::ModifyCq, b.moderate_count, b.moderate_period);
+            let how =
+                format!("{}: cq_count={} cq_period={}", Call::ModifyCq, b.moderate_count, b.moderate_period);
             return Told::new(format!("CQ {handle:#x}"), lang.pick("moderated", "已设节流"), how);
         }
         Op::DestroyCq => ("CQ", destroyed, Call::DestroyCq),

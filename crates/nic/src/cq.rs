@@ -199,7 +199,7 @@ impl CompQueue {
     /// Acts on the clock: true if the event that was held back is to be raised now.
     pub fn expire(&self, now: u64) -> bool {
         let mut inner = self.lock();
-        inner.due_ns <= now && inner.raise()
+        inner.held > 0 && inner.due_ns <= now && inner.raise()
     }
 
     /// Completions that wait to be polled. Without a lock, and so a snapshot.
@@ -278,7 +278,7 @@ impl CompQueue {
     pub fn push(&self, completion: Completion, source: u32, timestamp_ns: u64) -> Pushed {
         let mut inner = self.lock();
         if inner.overrun || inner.tail.wrapping_sub(inner.head) >= self.depth() {
-            if !self.ignores_overrun {
+            if inner.overrun || !self.ignores_overrun {
                 let first = !std::mem::replace(&mut inner.overrun, true);
                 inner.tell_waiting();
                 return Pushed::Overrun(first);
@@ -332,6 +332,14 @@ impl CompQueue {
     #[must_use]
     pub fn armed(&self) -> Arm {
         self.lock().arm
+    }
+
+    /// Makes it as useless as one that has overrun. True the first time.
+    pub(crate) fn overrun(&self) -> bool {
+        let mut inner = self.lock();
+        let first = !std::mem::replace(&mut inner.overrun, true);
+        inner.tell_waiting();
+        first
     }
 
     /// True once a completion found no room.
@@ -494,7 +502,11 @@ mod tests {
         (6..11).for_each(|n| assert_eq!(cq.push(done(n, false), source, 0), Pushed::Quiet));
         assert_eq!(ids(&cq, 6), [2, 3, 4, 5, 6, 7]);
         assert_eq!(cq.resize(3), Ok(()));
-        assert_eq!(cq.push(done(11, false), source, 0), Pushed::Overrun(true), "three wait, and that is its size");
+        assert_eq!(
+            cq.push(done(11, false), source, 0),
+            Pushed::Overrun(true),
+            "three wait, and that is its size"
+        );
         assert_eq!(ids(&cq, 9), [8, 9, 10]);
         assert_eq!(credit.released(), 11);
     }
@@ -523,7 +535,11 @@ mod tests {
         let source = cq.attach(Credit::default());
         cq.moderate(Moderation { count: 5, period_us: 10 });
         cq.arm(true);
-        assert_eq!(cq.push(done(0, false), source, 0), Pushed::Quiet, "not solicited: no event will tell of it");
+        assert_eq!(
+            cq.push(done(0, false), source, 0),
+            Pushed::Quiet,
+            "not solicited: no event will tell of it"
+        );
         assert_eq!(cq.push(done(1, true), source, 0), Pushed::Later(10_000));
         assert!(cq.moderate(Moderation::default()));
         cq.arm(false);

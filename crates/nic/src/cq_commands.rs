@@ -47,6 +47,7 @@ impl Nic {
     }
 
     fn check_cqe(&self, cqe: u32) -> Result<(), Rule> {
+        self.runs()?;
         let max = self.limits.max_cqe;
         if (1..=max).contains(&cqe) {
             return Ok(());
@@ -61,8 +62,11 @@ impl Nic {
     pub fn resize_cq(&mut self, handle: u32, cqe: u32, now: u64) -> Result<(), Refusal> {
         let resized = self.check_cqe(cqe).and_then(|()| {
             let entry = self.cqs.get(handle).ok_or(Rule::BadHandle { kind: ObjectKind::Cq, handle })?;
-            let shrinks =
-                |held: u32| Rule::ShrinksBelowUse { what: Field::Cqe, offered: cqe.into(), held: held.into() };
+            let shrinks = |held: u32| Rule::ShrinksBelowUse {
+                what: Field::Cqe,
+                offered: cqe.into(),
+                held: held.into(),
+            };
             entry.queue.resize(cqe).map_err(shrinks)?;
             entry.queue.show_size(entry.channel);
             Ok(())
@@ -77,6 +81,7 @@ impl Nic {
     /// # Errors
     /// Bad handle.
     pub fn modify_cq(&mut self, handle: u32, moderation: Moderation, now: u64) -> Result<(), Refusal> {
+        self.runs().map_err(|rule| self.refuse(now, Call::ModifyCq, None, rule))?;
         let Some(entry) = self.cqs.get(handle) else {
             let rule = Rule::BadHandle { kind: ObjectKind::Cq, handle };
             return Err(self.refuse(now, Call::ModifyCq, None, rule));
@@ -118,7 +123,9 @@ impl Nic {
 
     /// Raises the completion events that were held back until now.
     pub(crate) fn raise_held_events(&mut self, now: u64) {
-        while let Some(Reverse((_, handle))) = self.moderated.peek().copied().filter(|Reverse((at, _))| *at <= now) {
+        while let Some(Reverse((_, handle))) =
+            self.moderated.peek().copied().filter(|Reverse((at, _))| *at <= now)
+        {
             self.moderated.pop();
             if self.cqs.get(handle).is_some_and(|entry| entry.queue.expire(now)) {
                 self.notifier.completion(handle);

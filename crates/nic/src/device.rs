@@ -94,6 +94,10 @@ pub struct Registered {
 pub struct Nic {
     pub(crate) limits: Limits,
     pub(crate) port: Port,
+    /// Somebody has taken the port down.
+    pub(crate) taken_down: bool,
+    /// The device has stopped.
+    pub(crate) stopped: bool,
     pub(crate) pds: Table<Pd>,
     pub(crate) mrs: MrTable,
     pub(crate) cqs: Table<CqEntry>,
@@ -125,6 +129,8 @@ impl Nic {
         Self {
             limits: Limits { max_qp: slots as u32, ..limits },
             port,
+            taken_down: false,
+            stopped: false,
             pds: Table::new(limits.max_pd),
             mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
             cqs: Table::new(limits.max_cq),
@@ -151,12 +157,6 @@ impl Nic {
     #[must_use]
     pub fn port(&self) -> &Port {
         &self.port
-    }
-
-    /// The host's addresses or MTU have changed.
-    pub fn set_port(&mut self, port: Port) {
-        self.ledger.memory.set_gids(&port);
-        self.port = port;
     }
 
     /// Its recorder.
@@ -192,6 +192,7 @@ impl Nic {
     /// # Errors
     /// `max_pd`.
     pub fn alloc_pd(&mut self, now: u64) -> Result<u32, Refusal> {
+        self.runs().map_err(|rule| self.refuse(now, Call::AllocPd, None, rule))?;
         let limit = u64::from(self.pds.limit());
         match self.pds.insert(Pd::default()) {
             Some(pd) => {
@@ -269,6 +270,7 @@ impl Nic {
     }
 
     fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(mr.pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: mr.pd });
         }
@@ -345,6 +347,7 @@ impl Nic {
     }
 
     fn check_ah(&self, pd: u32, av: &AddressVector) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd });
         }

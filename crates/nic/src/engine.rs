@@ -15,6 +15,11 @@ impl Nic {
     /// Takes a packet. Answers leave with the next [`Nic::progress`].
     pub fn handle_packet<W: World>(&mut self, world: &mut W, now: u64, inc: &Incoming<'_>) {
         let qpn = inc.headers.bth.dest_qp.value();
+        if self.taken_down {
+            let (qpn, psn) = (Some(qpn), Some(inc.headers.bth.psn.value()));
+            self.ledger.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::LinkError });
+            return;
+        }
         let Some(slot) = self.qpns.slot(qpn) else {
             let (qpn, psn) = (Some(qpn), Some(inc.headers.bth.psn.value()));
             self.ledger.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::UnknownQp });

@@ -145,6 +145,8 @@ pub(crate) struct Env<'a, W> {
     pub overrun: bool,
     /// When events that are held back are due: see [`crate::device::Nic::moderated`].
     pub moderated: &'a mut BinaryHeap<Reverse<(u64, u32)>>,
+    /// The port was taken down: nothing leaves.
+    pub silent: bool,
 }
 
 impl<W: World> Env<'_, W> {
@@ -253,7 +255,9 @@ impl<W: World> Device for Env<'_, W> {
 
     fn transmit(&mut self, tx: &Tx<'_>) {
         // An address that the host has lost since the modify: nothing can be sent from it.
-        if let Some(gid) = self.port.gid(tx.path.sgid_index) {
+        if let Some(gid) = self.port.gid(tx.path.sgid_index)
+            && !self.silent
+        {
             self.world.transmit(gid, tx);
         }
     }

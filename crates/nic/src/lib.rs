@@ -21,6 +21,7 @@ mod engine;
 mod env;
 mod failure;
 pub mod fields;
+mod happen;
 pub mod key;
 mod lag;
 mod ledger;
@@ -44,6 +45,7 @@ pub mod waiting;
 mod world;
 
 pub use device::{Nic, Registered};
+pub use happen::{REQUEST_REFUSED, request};
 pub use ledger::Caller;
 pub use qp_commands::{CreateError, QpInit};
 pub use shared::{QpShared, Sender, check_opcode};

@@ -40,6 +40,8 @@ pub enum Subject {
     Cq(u32),
     /// A port.
     Port(u8),
+    /// The device.
+    Device,
 }
 
 /// Who is told of events. Called with the engine held: it must not call back.

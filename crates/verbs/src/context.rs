@@ -111,12 +111,9 @@ impl Context {
     /// Port 1 as it is now (`ibv_query_port(3)`, `ibv_query_gid(3)`); the device uses it from now on.
     #[must_use]
     pub fn port(&self) -> Port {
-        let device = self.nic.device();
-        if let Ok(true) = device.refresh() {
-            let port = device.port();
-            self.nic.command(|nic, _, _| nic.set_port(port));
-        }
-        device.port()
+        let is_up = self.nic.refresh_port();
+        let port = self.nic.device().port();
+        Port { active: port.active && is_up, ..port }
     }
 
     /// Nanoseconds on the device's clock: see [`now_ns`].
