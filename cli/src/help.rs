@@ -132,6 +132,31 @@ fn bad_value(why: &(dyn std::error::Error + 'static)) -> String {
 /// Paragraphs of the definitions, and what they are in Chinese.
 const TEXTS: &[(&str, &str)] = &[
     (
+        "Let an asynchronous event happen on NICs of programs that run",
+        "让正在运行的程序的 NIC 上发生异步事件",
+    ),
+    (
+        "The program reads it as with hardware, by ibv_get_async_event(3): a port that goes down, a GID table that changes, a device that fails. Prints a line for each NIC where it happened.",
+        "程序像在硬件上一样用 ibv_get_async_event(3) 读到它：端口断开、GID 表改变、设备故障。每个发生了事件的 NIC 输出一行。",
+    ),
+    (
+        "The event, as in port-err, port-active, gid-change, device-fatal, qp-fatal, cq-err",
+        "事件，例如 port-err、port-active、gid-change、device-fatal、qp-fatal、cq-err",
+    ),
+    (
+        "port-err takes the port down until port-active: nothing leaves and nothing comes in. device-fatal stops the device, qp-fatal moves a QP to ERR, cq-err makes a CQ overrun. The others are told to the program, and nothing else happens: gid-change, lid-change, pkey-change, sm-change, client-reregister; qp-req-err, qp-access-err, comm-est, sq-drained, path-mig, path-mig-err.",
+        "port-err 使端口断开，直到 port-active：不收也不发。device-fatal 停止设备，qp-fatal 把 QP 移到 ERR，cq-err 使 CQ 溢出。其余事件只告知程序，不发生别的：gid-change、lid-change、pkey-change、sm-change、client-reregister；qp-req-err、qp-access-err、comm-est、sq-drained、path-mig、path-mig-err。",
+    ),
+    (
+        "The QP's number or the CQ's handle, where the event is about one; decimal or 0x…",
+        "事件所针对的 QP 编号或 CQ 句柄；十进制或 0x…",
+    ),
+    (
+        "Only the NICs of this process; otherwise of all processes of this user",
+        "只针对这个进程的 NIC；否则针对当前用户的所有进程",
+    ),
+    ("Only NICs of this device, as in glass0", "只针对这个设备的 NIC，例如 glass0"),
+    (
         "Run unmodified RDMA programs on a NIC made of software, and see inside it",
         "在软件实现的 NIC 上运行未经修改的 RDMA 程序，并看到它的内部",
     ),

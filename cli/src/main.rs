@@ -13,6 +13,7 @@ mod demo;
 mod devices;
 mod doctor;
 mod draw;
+mod event;
 mod follow;
 mod help;
 mod libdir;
@@ -199,6 +200,14 @@ enum Task {
         #[command(flatten)]
         options: draw::Options,
     },
+    /// Let an asynchronous event happen on NICs of programs that run
+    ///
+    /// The program reads it as with hardware, by ibv_get_async_event(3): a port that goes down, a GID table that changes, a
+    /// device that fails. Prints a line for each NIC where it happened.
+    Event {
+        #[command(flatten)]
+        options: event::Options,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the catalogue of explanations into a folder, a page a language
@@ -243,6 +252,7 @@ fn main() -> ExitCode {
         Task::Ah { task } => look::list(look::Kind::Ah, &task).map(done),
         Task::Trace { options } => trace::trace(&options),
         Task::Draw { options } => draw::draw(&options),
+        Task::Event { options } => event::event(&options),
         Task::Libdir => libdir::print().map(done),
         Task::Catalogue { folder } => catalogue::write(&folder).map(done),
         Task::Man { folder } => man::write(&folder).map(done),

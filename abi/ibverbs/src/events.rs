@@ -98,6 +98,7 @@ fn next_event(opened: &Opened) -> Result<ibv_async_event, Errno> {
         let subjects = opened.subjects();
         let about = match subject {
             Subject::Port(port) => return Ok(told(kind.value(), async_element { port_num: port.into() })),
+            Subject::Device => return Ok(told(kind.value(), async_element { port_num: 0 })),
             Subject::Qp(qpn) => subjects.qps.get(qpn).filter(|address| counted::<QueuePair>(*address)),
             Subject::Cq(handle) => {
                 subjects.cqs.get(&handle).copied().filter(|address| counted::<CompletionQueue>(*address))

@@ -83,6 +83,7 @@ pub(crate) const CONTEXT: verbs_context = verbs_context {
     free_dm: Some(device_memory::free_dm),
     query_rt_values: Some(query::query_rt_values),
     create_cq_ex: Some(completion_ex::create_cq_ex),
+    modify_cq: Some(completion::modify_cq),
     query_device_ex: Some(query::query_device_ex),
     create_qp_ex: Some(queue_pair::create_qp_ex),
     create_srq_ex: Some(shared_receive::create_srq_ex),

@@ -70,6 +70,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
             odp_caps: odp_caps(opened.context.limits().on_demand),
             max_dm_size: opened.context.limits().max_dm_size,
             phys_port_cnt_ex: 1,
+            cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: u16::MAX, max_cq_period: u16::MAX },
             ..ibv_device_attr_ex::ZERO
         };
         // SAFETY: `attr` has `size` bytes, and no more than `full` has are copied.

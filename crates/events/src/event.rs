@@ -216,6 +216,8 @@ named_enum! {
         DeviceFatal = 7 "the device stopped",
         /// The owner of the queue pair died.
         OwnerDied = 8 "its process died",
+        /// Somebody asked for it with `glassnic event`.
+        Provoked = 9 "provoked by glassnic event",
     }
 }
 
@@ -335,6 +337,8 @@ named_enum! {
         DeviceFatal = 67 "the device stopped",
         /// Flushed; the queue pair's first cause tells why.
         Flushed = 68 "flushed after an earlier error",
+        /// Somebody asked for it with `glassnic event`.
+        Provoked = 69 "somebody asked for a fatal error with glassnic event",
     }
 }
 

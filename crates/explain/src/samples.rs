@@ -224,7 +224,7 @@ fn status(check: Check) -> WcStatus {
         C::MwBind | C::MwBindRight | C::MwBindLocalWrite | C::MwBindPd | C::MwBindBounds | C::MwBound => {
             WcStatus::MwBindErr
         }
-        C::DeviceFatal => WcStatus::FatalErr,
+        C::DeviceFatal | C::Provoked => WcStatus::FatalErr,
         C::ModifiedToErr | C::CqOverrun | C::Flushed => WcStatus::WrFlushErr,
     }
 }

@@ -19,7 +19,7 @@ use arrayvec::ArrayVec;
 use glassnic_link::udp::Family;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use crate::runtime::{Look, Runtime, addresses, steer};
+use crate::runtime::{Look, Runtime, steer};
 use crate::sys::monotonic_ns;
 
 /// How long after a poll of an empty CQ the application is taken to be polling still.
@@ -42,6 +42,9 @@ const SLEEP_MAX_NS: u64 = 1_000_000_000;
 const IDLE_STEPS: u32 = 200;
 /// Empty steps before sleeping. Few: the application may wait for this core to see what has come.
 const EMPTY_STEPS: u32 = 4;
+
+/// While it naps the thread takes the kernel's news of addresses and links after so many naps.
+const NEWS_EVERY: u32 = 64;
 
 /// How long the process's end waits for the thread's.
 const END_PATIENCE: Duration = Duration::from_millis(100);
@@ -132,6 +135,7 @@ fn run_masked(runtime: &Arc<Runtime>) {
         links: watched(runtime),
         attends: false,
         wakes: 0,
+        naps: 0,
         vain: 0,
         needed: 0,
         found: 0,
@@ -153,6 +157,8 @@ struct Server<'a> {
     attends: bool,
     /// How often it was woken since it attends.
     wakes: u32,
+    /// Naps so far.
+    naps: u32,
     /// How often it attended in vain lately.
     vain: u32,
     /// How often it was needed since it attends.
@@ -176,6 +182,10 @@ impl Server<'_> {
             return;
         }
         let woken = self.nap(NAP_NS, self.attends);
+        self.naps = self.naps.wrapping_add(1);
+        if self.naps.is_multiple_of(NEWS_EVERY) {
+            runtime.take_news(&mut runtime.lock());
+        }
         let at_it = since_poll(runtime) < AT_IT_NS;
         if self.attends && woken {
             self.wakes = self.wakes.wrapping_add(1);
@@ -299,10 +309,7 @@ impl Server<'_> {
         let woken = wait(&fds, until);
         let mut engine = runtime.lock();
         awake(&mut engine);
-        if runtime.watch.as_ref().is_some_and(|w| w.drain()) && runtime.refresh_addresses() {
-            engine.links.set_addresses(&addresses());
-            runtime.ports_changed(&mut engine);
-        }
+        runtime.take_news(&mut engine);
         let epoch = runtime.node.as_ref().map_or(0, |n| n.epoch());
         if runtime.epoch_seen.swap(epoch, Ordering::Relaxed) != epoch {
             steer(&engine);

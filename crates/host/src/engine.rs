@@ -91,6 +91,11 @@ impl Engine {
         if capture != self.links.tap.is_some() {
             self.links.turn_tap(capture);
         }
+        for nic in self.nics.iter_mut().flatten() {
+            if nic.memory().get(Header::EventAsked) != 0 {
+                nic.take_request(&mut self.links, now);
+            }
+        }
         step.busy |= self.take_shm(now);
         let from_udp = if families.is_empty() { 0 } else { self.take_udp(now, families) };
         let acks_wait = acks_wait && !step.busy && from_udp == 1;

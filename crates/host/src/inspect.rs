@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use glassnic_events::AsyncEventType;
 use glassnic_link::directory::{self, DirectoryError};
 use glassnic_link::process::Identity;
 use glassnic_nic::context::{ContextMemory, EXITED, Header, Layout, Words};
@@ -18,6 +19,7 @@ use glassnic_nic::driver;
 use glassnic_nic::object::{self, Kind};
 use glassnic_nic::qpc::{Field, Image};
 use glassnic_nic::recorder::Recorder;
+use glassnic_nic::{REQUEST_REFUSED, request};
 use glassnic_wire::command::CommandRecord;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -96,10 +98,31 @@ impl Folder {
     /// # Errors
     /// System calls.
     pub fn ask_packets(&self, name: &str, until_ns: u64) -> io::Result<()> {
+        self.write_word(name, Header::CaptureUntilNs, until_ns)
+    }
+
+    /// Asks the process of a segment to let an event happen, which it does within a second: see [`NicView::event_asked`].
+    /// `subject` is the number of the QP or the handle of the CQ that it is about, 0 where it is about none.
+    ///
+    /// # Errors
+    /// System calls.
+    pub fn ask_event(&self, name: &str, event: AsyncEventType, subject: u32) -> io::Result<()> {
+        self.write_word(name, Header::EventAsked, request(event, subject))
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// System calls.
+    pub fn forget_event(&self, name: &str) -> io::Result<()> {
+        self.write_word(name, Header::EventAsked, 0)
+    }
+
+    fn write_word(&self, name: &str, at: Header, word: u64) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
         // Into the file, not through a mapping: a page of ours that could be written would be one that we could break.
-        rustix::io::pwrite(&fd, &until_ns.to_le_bytes(), Header::CaptureUntilNs as u64 * 8)?;
+        rustix::io::pwrite(&fd, &word.to_le_bytes(), at as u64 * 8)?;
         Ok(())
     }
 
@@ -124,6 +147,17 @@ impl Words for View {
     fn words(&self) -> &[AtomicU64] {
         crate::sys::atomics(self.0.as_mut_ptr(), self.0.len())
     }
+}
+
+/// What became of a request for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing is asked for: the event has happened.
+    Nothing,
+    /// The process has not noticed yet.
+    Waits,
+    /// The event is about an object that is not there, or cannot happen here.
+    Refused,
 }
 
 /// A NIC, seen from outside.
@@ -202,6 +236,16 @@ impl NicView {
     pub fn asynchronous(&self) -> (u32, u32, u64) {
         let events = self.memory.get(Header::AsyncEvents);
         (events as u32, (events >> 32) as u32, self.memory.get(Header::AsyncSinceNs))
+    }
+
+    /// What became of the last request for an event.
+    #[must_use]
+    pub fn event_asked(&self) -> Asked {
+        match self.memory.get(Header::EventAsked) {
+            0 => Asked::Nothing,
+            REQUEST_REFUSED => Asked::Refused,
+            _ => Asked::Waits,
+        }
     }
 
     /// A forked child that used what its parent opened, and how often; zero where none did.

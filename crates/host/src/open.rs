@@ -405,6 +405,15 @@ impl OpenNic {
         self.hub.show_waiting(0);
     }
 
+    /// Reads the port's interface again; all NICs of this process learn what has changed. False if the port of this one is
+    /// down, whatever the interface says.
+    pub fn refresh_port(&self) -> bool {
+        if let Ok(true) = self.device.refresh() {
+            self.runtime.command(|engine, now| self.runtime.ports_changed(engine, now));
+        }
+        self.command(|nic, _, _| nic.port_is_up()).unwrap_or(false)
+    }
+
     /// Sends what is ready; see [`Runtime::transmit`].
     pub fn transmit(&self) {
         self.runtime.transmit();

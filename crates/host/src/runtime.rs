@@ -373,22 +373,26 @@ impl Runtime {
     }
 
     /// Gives every NIC the port of its device as it is now.
-    pub(crate) fn ports_changed(&self, engine: &mut Engine) {
+    pub(crate) fn ports_changed(&self, engine: &mut Engine, now: u64) {
         for (index, device) in &*self.devices_open() {
             if let Some(Some(nic)) = engine.nics.get_mut(*index) {
-                nic.set_port(device.port());
+                nic.set_port(device.port(), now);
             }
         }
     }
 
-    /// The host's addresses may have changed.
-    pub(crate) fn refresh_addresses(&self) -> bool {
-        let Ok(all) = iface::interfaces() else { return false };
-        let mut changed = false;
-        for device in &self.devices {
-            changed |= device.update(all.iter().find(|i| i.name == device.interface));
+    /// Takes the kernel's news of addresses and links, if there are any.
+    pub(crate) fn take_news(&self, engine: &mut Engine) {
+        if !self.watch.as_ref().is_some_and(AddressWatch::drain) {
+            return;
         }
-        changed
+        let Ok(all) = iface::interfaces() else { return };
+        for device in &self.devices {
+            device.update(all.iter().find(|i| i.name == device.interface));
+        }
+        // Even if a query of the port was quicker than the news: it has not told everybody.
+        engine.links.set_addresses(&addresses());
+        self.ports_changed(engine, monotonic_ns());
     }
 }
 

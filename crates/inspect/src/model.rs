@@ -302,6 +302,12 @@ pub struct CqModel {
     pub raised: u32,
     /// Completion events taken and not acknowledged.
     pub unacknowledged: u64,
+    /// Completions that an event stands for; 0 or 1: each has its own.
+    pub moderate_count: u32,
+    /// The longest that an event is held back, in microseconds; 0: not at all.
+    pub moderate_period_us: u32,
+    /// Completions that others took the place of, as it ignores overrun.
+    pub lost: u32,
 }
 
 /// A memory region.
@@ -512,6 +518,9 @@ impl CqModel {
             armed_with: image.get(Cq::ArmedWith) as u32,
             raised: image.get(Cq::Raised) as u32,
             unacknowledged: image.get(Cq::Unacknowledged),
+            moderate_count: image.get(Cq::ModerateCount) as u32,
+            moderate_period_us: image.get(Cq::ModeratePeriod) as u32,
+            lost: image.get(Cq::Lost) as u32,
         }
     }
 }

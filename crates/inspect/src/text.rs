@@ -7,7 +7,7 @@ use glassnic_verbs::qpc::Field;
 use unicode_width::UnicodeWidthStr;
 
 use crate::decode::{bracketed, span};
-use crate::model::{NicModel, NicState, ObjectModel, QpModel};
+use crate::model::{CqModel, NicModel, NicState, ObjectModel, QpModel};
 
 /// The processes with a NIC.
 #[must_use]
@@ -102,13 +102,30 @@ pub fn cqs(lang: Lang, nics: &[&NicModel]) -> String {
                 cq.worst_case.to_string(),
                 channel,
                 armed(lang, cq.armed).to_owned(),
-                cq.raised.to_string(),
+                events(cq),
                 cq.unacknowledged.to_string(),
-                if cq.overrun { lang.pick("yes", "是") } else { lang.pick("no", "否") }.to_owned(),
+                overrun(lang, cq),
             ];
             (nic, &cq.object, cells)
         }),
     )
+}
+
+/// The events of a CQ, and how they are held back where they are.
+fn events(cq: &CqModel) -> String {
+    match (cq.moderate_count, cq.moderate_period_us) {
+        (0 | 1, _) | (_, 0) => cq.raised.to_string(),
+        (count, period) => format!("{} (1/{count}, {period} µs)", cq.raised),
+    }
+}
+
+/// Whether a CQ has overrun, or what it lost as it ignores that it does.
+fn overrun(lang: Lang, cq: &CqModel) -> String {
+    match cq.lost {
+        0 if cq.overrun => lang.pick("yes", "是").to_owned(),
+        0 => lang.pick("no", "否").to_owned(),
+        lost => both!(lang, "lost {lost}", "丢失 {lost}"),
+    }
 }
 
 /// What a CQ is armed for.

@@ -390,6 +390,17 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
                 format!("{}: cqe={entries}", Call::CreateCq),
             );
         }
+        Op::ResizeCq => {
+            let entries = body_of::<body::CreateQueue>(record).granted;
+            let how = format!("{}: cqe={entries}", Call::ResizeCq);
+            return Told::new(format!("CQ {handle:#x}"), lang.pick("resized", "已改大小"), how);
+        }
+        Op::ModifyCq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let how =
+                format!("{}: cq_count={} cq_period={}", Call::ModifyCq, b.moderate_count, b.moderate_period);
+            return Told::new(format!("CQ {handle:#x}"), lang.pick("moderated", "已设节流"), how);
+        }
         Op::DestroyCq => ("CQ", destroyed, Call::DestroyCq),
         Op::CreateAh => ("AH", created, Call::CreateAh),
         Op::DestroyAh => ("AH", destroyed, Call::DestroyAh),

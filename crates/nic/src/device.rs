@@ -9,7 +9,7 @@ use glassnic_transport::Qp;
 use glassnic_transport::attr::QpAttr;
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::state::DeviceFacts;
-use glassnic_wire::command::body::{CreateAh, CreateQueue, Waiting};
+use glassnic_wire::command::body::{CreateAh, Waiting};
 use glassnic_wire::command::{CommandFlags, CommandOpcode, CommandRecord};
 
 use crate::context::ContextMemory;
@@ -20,7 +20,7 @@ use crate::ledger::{Caller, Ledger, refusal};
 use crate::limits::Limits;
 use crate::mr::{Mr, MrTable};
 use crate::mr_commands::{self, DeviceMemory};
-use crate::object::{self, Kind, Live};
+use crate::object::{self, Kind};
 use crate::port::Port;
 use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
@@ -44,6 +44,8 @@ pub(crate) struct Pd {
 pub(crate) struct CqEntry {
     pub queue: Arc<CompQueue>,
     pub users: u32,
+    /// The completion channel that its events go to; 0 for none.
+    pub channel: u32,
 }
 
 #[derive(Debug)]
@@ -99,6 +101,10 @@ const MAX_DM: u32 = 65_536;
 pub struct Nic {
     pub(crate) limits: Limits,
     pub(crate) port: Port,
+    /// Somebody has taken the port down.
+    pub(crate) taken_down: bool,
+    /// The device has stopped.
+    pub(crate) stopped: bool,
     pub(crate) pds: Table<Pd>,
     pub(crate) mrs: MrTable,
     pub(crate) dms: Table<DeviceMemory>,
@@ -112,6 +118,8 @@ pub struct Nic {
     pub(crate) ledger: Ledger,
     pub(crate) ready: VecDeque<u32>,
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When events of CQs that were held back are due, by their handles. As above, reminders to look.
+    pub(crate) moderated: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) notifier: Arc<dyn Notifier>,
 }
 
@@ -130,6 +138,8 @@ impl Nic {
         Self {
             limits: Limits { max_qp: slots as u32, ..limits },
             port,
+            taken_down: false,
+            stopped: false,
             pds: Table::new(limits.max_pd),
             mrs: MrTable::new(&limits, splitmix(&mut seed)),
             dms: Table::new(MAX_DM),
@@ -143,6 +153,7 @@ impl Nic {
             ledger: Ledger::new(memory),
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
+            moderated: BinaryHeap::new(),
             notifier,
         }
     }
@@ -157,12 +168,6 @@ impl Nic {
     #[must_use]
     pub fn port(&self) -> &Port {
         &self.port
-    }
-
-    /// The host's addresses or MTU have changed.
-    pub fn set_port(&mut self, port: Port) {
-        self.ledger.memory.set_gids(&port);
-        self.port = port;
     }
 
     /// Its recorder.
@@ -198,6 +203,7 @@ impl Nic {
     /// # Errors
     /// `max_pd`.
     pub fn alloc_pd(&mut self, now: u64) -> Result<u32, Refusal> {
+        self.runs().map_err(|rule| self.refuse(now, Call::AllocPd, None, rule))?;
         let limit = u64::from(self.pds.limit());
         match self.pds.insert(Pd::default()) {
             Some(pd) => {
@@ -273,6 +279,7 @@ impl Nic {
     }
 
     pub(crate) fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(mr.pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: mr.pd });
         }
@@ -318,55 +325,6 @@ impl Nic {
         Ok(())
     }
 
-    /// Creates a completion queue (`ibv_create_cq(3)`).
-    ///
-    /// # Errors
-    /// `cqe` of 0 or above `max_cqe`; `max_cq`.
-    pub fn create_cq(&mut self, cqe: u32, now: u64) -> Result<(u32, Arc<CompQueue>), Refusal> {
-        let max = self.limits.max_cqe;
-        if cqe == 0 || cqe > max {
-            let what = Field::Cqe;
-            let rule = Rule::OutOfRange { what, offered: cqe.into(), min: 1, max: max.into() };
-            return Err(self.refuse(now, Call::CreateCq, None, rule));
-        }
-        let queue = Arc::new(CompQueue::new(cqe));
-        let Some(handle) = self.cqs.insert(CqEntry { queue: queue.clone(), users: 0 }) else {
-            let (limit, held) = (self.cqs.limit().into(), self.cqs.len().into());
-            let rule = Rule::LimitReached { kind: ObjectKind::Cq, limit, held };
-            return Err(self.refuse(now, Call::CreateCq, None, rule));
-        };
-        let body = CreateQueue { entries: cqe.into(), granted: cqe.into(), ..CreateQueue::default() };
-        self.ledger.keep(now, CommandOpcode::CreateCq, 0, handle, &body);
-        self.ledger.enter(now, Kind::Cq, handle, 0, |image| {
-            image.set(object::Cq::Depth, cqe.into());
-        });
-        queue.show(Live::new(self.ledger.memory.clone(), Kind::Cq, handle));
-        Ok((handle, queue))
-    }
-
-    /// Destroys a completion queue (`ibv_destroy_cq(3)`).
-    ///
-    /// # Errors
-    /// EBUSY while a QP reports to it.
-    pub fn destroy_cq(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
-        let rule = match self.cqs.get(handle) {
-            None => Some(Rule::BadHandle { kind: ObjectKind::Cq, handle }),
-            Some(cq) if cq.users > 0 => {
-                Some(Rule::InUse { kind: ObjectKind::Cq, handle, by_kind: ObjectKind::Qp, count: cq.users })
-            }
-            Some(_) => None,
-        };
-        if let Some(rule) = rule {
-            return Err(self.refuse(now, Call::DestroyCq, None, rule));
-        }
-        if let Some(entry) = self.cqs.remove(handle) {
-            entry.queue.hide();
-        }
-        self.ledger.leave(Kind::Cq, handle);
-        self.ledger.note(now, CommandOpcode::DestroyCq, handle);
-        Ok(())
-    }
-
     /// Creates an address handle (`ibv_create_ah(3)`).
     ///
     /// # Errors
@@ -404,6 +362,7 @@ impl Nic {
     }
 
     fn check_ah(&self, pd: u32, av: &AddressVector) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd });
         }

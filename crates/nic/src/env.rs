@@ -1,6 +1,8 @@
 //! The device as one QP sees it while it runs.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
@@ -161,6 +163,10 @@ pub(crate) struct Env<'a, W> {
     pub turned_down: Cell<Option<KeyAccess>>,
     /// A completion found no room.
     pub overrun: bool,
+    /// When events that are held back are due: see [`crate::device::Nic::moderated`].
+    pub moderated: &'a mut BinaryHeap<Reverse<(u64, u32)>>,
+    /// The port was taken down: nothing leaves.
+    pub silent: bool,
 }
 
 impl<W: World> Env<'_, W> {
@@ -203,6 +209,7 @@ impl<W: World> Env<'_, W> {
         match report.cq.push(c, report.source, self.now) {
             Pushed::Quiet => {}
             Pushed::Event => self.notifier.completion(report.handle),
+            Pushed::Later(at) => self.moderated.push(Reverse((at, report.handle))),
             Pushed::Overrun(first) => {
                 self.overrun = true;
                 if first {
@@ -329,7 +336,9 @@ impl<W: World> Device for Env<'_, W> {
 
     fn transmit(&mut self, tx: &Tx<'_>) {
         // An address that the host has lost since the modify: nothing can be sent from it.
-        if let Some(gid) = self.port.gid(tx.path.sgid_index) {
+        if let Some(gid) = self.port.gid(tx.path.sgid_index)
+            && !self.silent
+        {
             self.world.transmit(gid, tx);
         }
     }

@@ -13,6 +13,7 @@
 mod channel;
 pub mod context;
 pub mod cq;
+mod cq_commands;
 mod device;
 pub mod doorbell;
 pub mod driver;
@@ -20,6 +21,7 @@ mod engine;
 mod env;
 mod failure;
 pub mod fields;
+mod happen;
 pub mod key;
 mod lag;
 mod ledger;
@@ -46,6 +48,7 @@ pub mod window;
 mod world;
 
 pub use device::{Nic, Registered};
+pub use happen::{REQUEST_REFUSED, request};
 pub use ledger::Caller;
 pub use qp_commands::{CreateError, QpInit};
 pub use shared::{QpShared, Sender, check_opcode};

@@ -69,6 +69,9 @@ fields! {
         ArmedWith "armed_with" @ 0x28: 4 "completions that waited when it was armed";
         Raised "raised" @ 0x2c: 4 "completion events raised";
         Unacknowledged "unacknowledged" @ 0x30: 8 "completion events taken and not acknowledged";
+        ModerateCount "moderate_count" @ 0x38: 2 "completions that an event stands for; 0 or 1 each has its own";
+        ModeratePeriod "moderate_period" @ 0x3a: 2 "the longest that an event is held back, microseconds; 0 not at all";
+        Lost "lost" @ 0x3c: 4 "completions that others took the place of, as it ignores overrun";
     }
 }
 

@@ -126,6 +126,7 @@ impl Nic {
     }
 
     fn check_create(&self, init: &QpInit) -> Result<(), Rule> {
+        self.runs()?;
         if !self.limits.serves(init.qp_type) {
             return Err(Rule::NotSupported { what: Field::QpType, value: init.qp_type.value().into() });
         }
@@ -201,7 +202,7 @@ impl Nic {
             let current = entry.qp.attr();
             let qp_type = entry.qp.qp_type();
             let from = entry.qp.state();
-            let checked = self.check_manners(qp_type, from, mask, attr);
+            let checked = self.runs().and_then(|()| self.check_manners(qp_type, from, mask, attr));
             (from, checked.and_then(|()| self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr))))
         };
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
@@ -322,6 +323,9 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
         };
+        if let Err(rule) = self.runs() {
+            return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
+        }
         let early = entry.lag.as_deref().filter(|lag| now < lag.until_ns);
         if early.is_some() {
             let block = &entry.shared.block;
@@ -451,6 +455,8 @@ impl Nic {
             now,
             turned_down: Cell::new(None),
             overrun: false,
+            moderated: &mut self.moderated,
+            silent: self.taken_down,
         };
         let out = f(&mut entry.qp, &mut env, &mut sq);
         if env.overrun && entry.qp.state() != QpState::Err {

@@ -49,6 +49,8 @@ pub enum Subject {
     Srq(u32),
     /// A port.
     Port(u8),
+    /// The device.
+    Device,
 }
 
 /// Who is told of events. Called with the engine held: it must not call back.

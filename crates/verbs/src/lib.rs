@@ -25,7 +25,7 @@ pub use glassnic_host::{
     AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice,
     Interface, Problem, Ways, Words,
 };
-pub use glassnic_nic::cq::Cqe;
+pub use glassnic_nic::cq::{Cqe, Moderation};
 pub use glassnic_nic::limits::Limits;
 pub use glassnic_nic::mr_commands::MrChange;
 pub use glassnic_nic::port::{GID_TABLE_LEN, Port};

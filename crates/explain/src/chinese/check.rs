@@ -161,6 +161,9 @@ pub(crate) fn words(check: Check) -> (&'static str, &'static str) {
         Check::CqOverrun => ("CQ 溢出", "CQ 的大小应容得下所有可能同时完成的请求，或者更频繁地轮询"),
         Check::PeerGone => ("对端已经不在", "检查对端进程为何退出"),
         Check::DeviceFatal => ("设备已停止", "关闭设备后重新打开"),
+        Check::Provoked => {
+            ("有人用 glassnic event 要求致命错误", "没有问题：这是为了看程序如何应对队列对的致命错误")
+        }
         Check::Flushed => ("因更早的错误而被刷新（flush）", "查看在它之前发生了什么：flush 从来不是原因"),
     }
 }

@@ -127,6 +127,9 @@ fn remedy(check: Check) -> &'static str {
         Check::CqOverrun => "create the CQ for all requests that can complete at once, or poll it more often",
         Check::PeerGone => "look why the peer's process ended",
         Check::DeviceFatal => "close the device and open it again",
+        Check::Provoked => {
+            "nothing is wrong: this shows how the program takes a fatal error of its queue pair"
+        }
         Check::Flushed => "look for what came before it: a flush is never the cause",
     }
 }

@@ -82,6 +82,7 @@ impl OpenNic {
             let subject = match oldest.subject {
                 Subject::Qp(n) | Subject::Cq(n) | Subject::Srq(n) => n,
                 Subject::Port(n) => n.into(),
+                Subject::Device => 0,
             };
             Some(Leftover::AsyncEvents { count: 1 + errors.count() as u32, event: oldest.kind, subject })
         })

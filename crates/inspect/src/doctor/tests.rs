@@ -189,6 +189,9 @@ fn cq(handle: u32) -> CqModel {
         armed_with: 0,
         raised: 0,
         unacknowledged: 0,
+        moderate_count: 0,
+        moderate_period_us: 0,
+        lost: 0,
     }
 }
 

@@ -86,6 +86,23 @@ pub(super) fn act(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> 
                 "把 {length} 字节登记到 MR 表，给出 lkey {lkey:#x} 和 rkey {rkey:#x}"
             )
         }
+        Op::ResizeCq => {
+            let entries = body_of::<body::CreateQueue>(record).granted;
+            both!(
+                lang,
+                "moves what CQ {handle:#x} holds into room for {entries} completions",
+                "把 CQ {handle:#x} 中的完成移到可容纳 {entries} 个完成的空间"
+            )
+        }
+        Op::ModifyCq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let (count, period) = (b.moderate_count, b.moderate_period);
+            both!(
+                lang,
+                "holds events of CQ {handle:#x} back until {count} completions or {period} µs have come together",
+                "CQ {handle:#x} 的事件推迟到积累 {count} 个完成或经过 {period} µs"
+            )
+        }
         Op::AllocPd
         | Op::CreateCq
         | Op::CreateAh

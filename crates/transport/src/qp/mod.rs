@@ -194,7 +194,7 @@ impl Qp {
                 from_qpn: inc.headers.deth.map(|d| d.src_qp.value()),
                 psn: inc.headers.bth.psn.value(),
             });
-            if self.state() == QpState::Rtr && self.config.qp_type == QpType::Rc {
+            if self.state() == QpState::Rtr && self.config.qp_type.is_connected() {
                 dev.raise(AsyncEventType::CommEst);
             }
         }
@@ -316,7 +316,32 @@ impl Qp {
     /// A completion found no room in its queue: enters ERR, unless already there.
     pub fn cq_overran<D: Device>(&mut self, dev: &mut D) {
         let (status, check) = (WcStatus::WrFlushErr, Check::CqOverrun);
-        self.fail(dev, Cause::CqOverrun, FirstCause { wr_id: None, psn: None, status, check });
+        self.catastrophe(dev, Cause::CqOverrun, FirstCause { wr_id: None, psn: None, status, check });
+    }
+
+    /// The device has stopped, of which the device tells: enters ERR, unless it does nothing yet.
+    pub fn device_stopped<D: Device>(&mut self, dev: &mut D) {
+        if self.state() != QpState::Reset {
+            let (status, check) = (WcStatus::FatalErr, Check::DeviceFatal);
+            self.fail(dev, Cause::DeviceFatal, FirstCause { wr_id: None, psn: None, status, check });
+        }
+    }
+
+    /// Somebody wants to see how its program takes a fatal error: enters ERR, unless it does nothing yet.
+    pub fn provoked<D: Device>(&mut self, dev: &mut D) {
+        if self.state() != QpState::Reset {
+            let (status, check) = (WcStatus::FatalErr, Check::Provoked);
+            self.catastrophe(dev, Cause::Provoked, FirstCause { wr_id: None, psn: None, status, check });
+        }
+    }
+
+    /// Enters ERR for what no completion can tell of, so that an event does (IBA 11.6.3.3).
+    fn catastrophe<D: Device>(&mut self, dev: &mut D, cause: Cause, first: FirstCause) {
+        let failed_before = self.state() == QpState::Err;
+        self.fail(dev, cause, first);
+        if !failed_before {
+            dev.raise(AsyncEventType::QpFatal);
+        }
     }
 
     pub(crate) fn note_first_cause<D: Device>(&mut self, dev: &mut D, cause: FirstCause) {

@@ -263,7 +263,7 @@ bodies! {
         reserved1: [u8; 36] = 20;
     }
 
-    /// CREATE_CQ, RESIZE_CQ, CREATE_SRQ, MODIFY_SRQ: a queue and its size.
+    /// CREATE_CQ, MODIFY_CQ, RESIZE_CQ, CREATE_SRQ, MODIFY_SRQ: a queue and its size.
     CreateQueue for [CreateCq, ModifyCq, ResizeCq, CreateSrq, ModifySrq] {
         /// Entries asked for.
         entries: U32 = 12;
@@ -277,8 +277,12 @@ bodies! {
         comp_vector: U32 = 28;
         /// Limit of an SRQ at which it raises an event.
         limit: U32 = 32;
+        /// Completions that an event of a CQ stands for.
+        moderate_count: U16 = 36;
+        /// The longest that an event of a CQ is held back, in microseconds.
+        moderate_period: U16 = 38;
         /// Always zero.
-        reserved: [u8; 20] = 36;
+        reserved: [u8; 16] = 40;
     }
 
     /// CREATE_AH: `ibv_ah_attr` (ibv_create_ah(3)).
