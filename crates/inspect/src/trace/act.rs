@@ -84,6 +84,23 @@ pub(super) fn act(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> 
                 "把 {length} 字节登记到 MR 表，给出 lkey {lkey:#x} 和 rkey {rkey:#x}"
             )
         }
+        Op::ModifySrq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let (depth, limit) = (b.granted, b.limit);
+            match limit.get() {
+                0 => both!(
+                    lang,
+                    "the SRQ holds {depth} receives, its limit is not armed",
+                    "SRQ 可容纳 {depth} 个接收，未设水线"
+                ),
+                _ => both!(
+                    lang,
+                    "the SRQ holds {depth} receives, and tells once when it has fewer than {limit}",
+                    "SRQ 可容纳 {depth} 个接收，少于 {limit} 个时通知一次"
+                ),
+            }
+        }
+        Op::QuerySrq => lang.pick("reads the SRQ; nothing changes", "读取 SRQ；不改变任何内容").to_owned(),
         Op::AllocPd | Op::CreateCq | Op::CreateAh | Op::CreateSrq | Op::CreateCompChannel | Op::AllocMw => {
             both!(lang, "enters object {handle:#x} in its table", "把对象 {handle:#x} 登记到表中")
         }
