@@ -7,6 +7,7 @@ use crate::layout::*;
 use crate::queue_pair::QueuePair;
 use crate::shared_receive::SharedReceiveQueue;
 use crate::store::{live, no_object};
+use crate::window;
 use core::ffi::c_int;
 use core::ptr;
 use core::slice;
@@ -88,6 +89,10 @@ unsafe fn stage(
     let request = unsafe { request(object, wr, flags)? };
     // SAFETY: as promised by the caller.
     let sges = unsafe { elements(wr.sg_list, wr.num_sge)? };
+    if is_local(request.opcode) {
+        check_inline_flag(&request)?;
+        return sender.stage(&request, core::iter::empty());
+    }
     if !flags.contains(SendFlags::INLINE) {
         return sender.stage(&request, sges.iter().map(element));
     }
@@ -106,12 +111,24 @@ unsafe fn stage(
     })
 }
 
+/// What is about our own keys alone, and has no payload.
+fn is_local(opcode: WrOpcode) -> bool {
+    matches!(opcode, WrOpcode::BindMw | WrOpcode::LocalInv)
+}
+
+/// Nothing is inline where there is no payload.
+pub(crate) fn check_inline_flag(request: &SendRequest) -> Result<(), Rule> {
+    if request.flags.contains(SendFlags::INLINE) { check_inline(request.opcode) } else { Ok(()) }
+}
+
 /// Only what carries payload to the peer can be inline.
 pub(crate) fn check_inline(opcode: WrOpcode) -> Result<(), Rule> {
     match opcode {
-        WrOpcode::RdmaRead | WrOpcode::AtomicCmpAndSwp | WrOpcode::AtomicFetchAndAdd => {
-            Err(Rule::Conflict { what: Field::SendFlags, with: Field::Opcode })
-        }
+        WrOpcode::RdmaRead
+        | WrOpcode::AtomicCmpAndSwp
+        | WrOpcode::AtomicFetchAndAdd
+        | WrOpcode::BindMw
+        | WrOpcode::LocalInv => Err(Rule::Conflict { what: Field::SendFlags, with: Field::Opcode }),
         _ => Ok(()),
     }
 }
@@ -137,7 +154,16 @@ unsafe fn request(object: &QueuePair, wr: &ibv_send_wr, flags: SendFlags) -> Res
     let opcode = WrOpcode::try_from(wr.opcode).map_err(unknown)?;
     check_opcode(object.qp.qp_type(), opcode)?;
     let mut request = SendRequest { wr_id: wr.wr_id, opcode, flags, ..SendRequest::default() };
-    request.imm = if opcode == WrOpcode::SendWithInv { wr.imm_data } else { u32::from_be(wr.imm_data) };
+    if opcode == WrOpcode::BindMw {
+        // SAFETY: as promised by the caller.
+        let bind = unsafe {
+            let asked = wr.extra.bind_mw;
+            window::posted(object, asked.mw, asked.rkey, &raw const asked.bind_info)?
+        };
+        return Ok(SendRequest::bind(wr.wr_id, flags, &bind));
+    }
+    let is_key = matches!(opcode, WrOpcode::SendWithInv | WrOpcode::LocalInv);
+    request.imm = if is_key { wr.imm_data } else { u32::from_be(wr.imm_data) };
     match opcode {
         WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm | WrOpcode::RdmaRead => {
             // SAFETY: as promised by the caller.

@@ -121,12 +121,14 @@ fn check_extended(
 fn operations_of(qp_type: ibv_qp_type) -> u64 {
     let sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     let writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    let keys = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
     match qp_type {
         IBV_QPT_UD => sends,
-        IBV_QPT_UC => sends | writes,
+        IBV_QPT_UC => sends | writes | keys,
         IBV_QPT_RC => {
             sends
                 | writes
+                | keys
                 | IBV_QP_EX_WITH_RDMA_READ
                 | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
                 | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD

@@ -28,6 +28,7 @@ pub mod limits;
 #[cfg(all(test, loom))]
 mod loom_tests;
 pub mod mr;
+pub mod mr_commands;
 pub mod object;
 pub mod overlap;
 pub mod port;
@@ -41,6 +42,7 @@ mod srq;
 mod sync;
 pub mod table;
 pub mod waiting;
+pub mod window;
 mod world;
 
 pub use device::{Nic, Registered};

@@ -376,6 +376,7 @@ impl Nic {
         if let Some(pd) = self.pds.get_mut(entry.qp.pd()) {
             pd.qps = pd.qps.saturating_sub(1);
         }
+        self.close_windows_of(qpn);
         self.qpns.release(qpn, now);
         self.free_slots.push_back(slot);
         let before = self.ledger.context(slot);
@@ -438,7 +439,8 @@ impl Nic {
         entry.send.attach_sends(&mut sq, &shared.block);
         let mut env = Env {
             world,
-            mrs: &self.mrs,
+            mrs: &mut self.mrs,
+            memory: &self.ledger.memory,
             recorder: &self.ledger.recorder,
             port: &self.port,
             notifier: &*self.notifier,

@@ -190,7 +190,9 @@ pub fn check_opcode(qp_type: QpType, opcode: WrOpcode) -> Result<(), Rule> {
     use WrOpcode as O;
     let ok = match opcode {
         O::Send | O::SendWithImm => true,
-        O::RdmaWrite | O::RdmaWriteWithImm => matches!(qp_type, QpType::Rc | QpType::Uc),
+        O::RdmaWrite | O::RdmaWriteWithImm | O::LocalInv | O::BindMw => {
+            matches!(qp_type, QpType::Rc | QpType::Uc)
+        }
         O::RdmaRead | O::AtomicCmpAndSwp | O::AtomicFetchAndAdd | O::SendWithInv => qp_type == QpType::Rc,
         _ => false,
     };

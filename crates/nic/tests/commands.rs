@@ -110,7 +110,7 @@ fn what_is_in_use_stays() {
     }
     nic.destroy_qp(qp.qpn, 0).unwrap();
     assert_eq!(code(&nic.destroy_qp(qp.qpn, 0).unwrap_err()), Errno(22));
-    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, invalidated: false };
+    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, ..Mr::default() };
     let registered = nic.reg_mr(mr, 0).unwrap();
     assert_ne!(registered.lkey, registered.rkey);
     assert!(nic.dealloc_pd(pd, 0).is_err());

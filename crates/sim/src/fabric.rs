@@ -7,7 +7,7 @@ use glassnic_events::{AsyncEventType, AttrMask, DropReason, QpState, QpType, Ref
 use glassnic_nic::context::{ContextMemory, Layout};
 use glassnic_nic::cq::CompQueue;
 use glassnic_nic::limits::Limits;
-use glassnic_nic::mr::Mr;
+use glassnic_nic::mr::{GUARD, Mr, NOTHING};
 use glassnic_nic::port::Port;
 use glassnic_nic::{Nic, Notifier, QpInit, QpShared, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
@@ -83,6 +83,8 @@ pub struct Ground {
     pub bytes: Vec<u8>,
     /// Regions that are registered now.
     pub grants: Vec<Grant>,
+    /// Host addresses at which the program has nothing mapped any more, for regions that page on demand.
+    pub hole: std::ops::Range<u64>,
     /// Packets that one descriptor may stand for.
     pub burst: u32,
     /// Headers of everything that was sent, oldest first.
@@ -92,7 +94,13 @@ pub struct Ground {
 }
 
 impl Ground {
+    /// True if all that a guarded address stands for is mapped.
+    fn is_mapped(&self, host: u64, len: u64) -> bool {
+        host & GUARD == 0 || host & !GUARD >= self.hole.end || (host & !GUARD) + len <= self.hole.start
+    }
+
     fn index(&self, host: u64, len: u64, rights: AccessFlags) -> usize {
+        let host = host & !GUARD;
         let granted = self.grants.iter().any(|g| g.access.contains(rights) && g.holds(host, len));
         assert!(granted, "{len} bytes at {host:#x} were touched, which no region with {rights:?} grants");
         (host - HOST_OFFSET) as usize
@@ -117,6 +125,10 @@ impl World for Ground {
             TxPayload::Bytes(b) => b.to_vec(),
             TxPayload::Spans(spans) => {
                 let piece = |s: &glassnic_transport::Span| {
+                    if s.addr & NOTHING != 0 {
+                        return vec![0; s.len as usize];
+                    }
+                    assert!(self.is_mapped(s.addr, s.len.into()), "it was not looked for before it was sent");
                     let at = self.index(s.addr, u64::from(s.len), rights);
                     self.bytes[at..at + s.len as usize].to_vec()
                 };
@@ -138,6 +150,12 @@ impl World for Ground {
     }
 
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {
+        if to & NOTHING != 0 {
+            return Ok(());
+        }
+        if !self.is_mapped(to, len as u64) {
+            return Err(KeyFault::Unmapped);
+        }
         let at = self.index(to, len as u64, AccessFlags::LOCAL_WRITE);
         let Payload::Bytes(from) = payload else { return Err(KeyFault::Unmapped) };
         self.bytes[at..at + len].copy_from_slice(&from[offset..offset + len]);
@@ -146,11 +164,16 @@ impl World for Ground {
 
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault> {
         let index = self.index(at, 8, AccessFlags::REMOTE_ATOMIC);
+        assert!(self.is_mapped(at, 8), "it was not looked for before it was changed");
         assert!(at.is_multiple_of(8), "atomic on a crooked address");
         let word: &mut [u8; 8] = self.bytes[index..].first_chunk_mut().expect("eight bytes");
         let before = u64::from_ne_bytes(*word);
         *word = op.apply(before).to_ne_bytes();
         Ok(before)
+    }
+
+    fn is_there(&self, addr: u64, len: u64, _: bool) -> bool {
+        self.is_mapped(addr | GUARD, len)
     }
 }
 
@@ -204,7 +227,7 @@ impl Host {
         let pd = nic.alloc_pd(0).expect("a protection domain");
         let (cq_handle, cq) = nic.create_cq(65_536, 0).expect("a completion queue");
         let (grants, sent, outbox) = (Vec::new(), Vec::new(), VecDeque::new());
-        let ground = Ground { bytes: vec![0; memory], grants, burst: 1, sent, outbox };
+        let ground = Ground { bytes: vec![0; memory], grants, hole: 0..0, burst: 1, sent, outbox };
         Self { nic, ground, gids: [v6, v4], pd, cq, cq_handle, heard }
     }
 
@@ -214,7 +237,7 @@ impl Host {
     /// If it is refused.
     pub fn register(&mut self, pd: u32, offset: u64, len: u64, access: AccessFlags) -> Grant {
         let (addr, host) = (PROGRAM_BASE + offset, HOST_OFFSET + offset);
-        let mr = Mr { pd, iova: addr, length: len, host, access, invalidated: false };
+        let mr = Mr { pd, iova: addr, length: len, host, access, ..Mr::default() };
         let r = self.nic.reg_mr(mr, 0).expect("registered");
         let grant = Grant { handle: r.handle, lkey: r.lkey, rkey: r.rkey, addr, len, access };
         self.ground.grants.push(grant);
