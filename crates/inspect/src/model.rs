@@ -362,6 +362,8 @@ pub struct SrqModel {
     pub depth: u32,
     /// Receives posted and not taken.
     pub posted: u32,
+    /// Receives ever posted.
+    pub ever_posted: u32,
     /// Elements of a receive.
     pub max_sge: u32,
     /// Limit at which it raises an event; 0 not armed.
@@ -580,6 +582,7 @@ impl SrqModel {
             object,
             depth: image.get(Srq::Depth) as u32,
             posted: image.get(Srq::Posted) as u32,
+            ever_posted: image.get(Srq::EverPosted) as u32,
             max_sge: image.get(Srq::MaxSge) as u32,
             limit: image.get(Srq::Limit) as u32,
         }

@@ -402,6 +402,9 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
             return Told::new(format!("CQ {handle:#x}"), lang.pick("moderated", "已设节流"), how);
         }
         Op::DestroyCq => ("CQ", destroyed, Call::DestroyCq),
+        Op::CreateSrq | Op::ModifySrq => return shared_queue(lang, opcode, record),
+        Op::QuerySrq => ("SRQ", lang.pick("queried", "已查询"), Call::QuerySrq),
+        Op::DestroySrq => ("SRQ", destroyed, Call::DestroySrq),
         Op::CreateAh => ("AH", created, Call::CreateAh),
         Op::DestroyAh => ("AH", destroyed, Call::DestroyAh),
         _ => {
@@ -410,6 +413,16 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
         }
     };
     Told::new(format!("{kind} {handle:#x}"), what, call.name())
+}
+
+fn shared_queue(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
+    let b = body_of::<body::CreateQueue>(record);
+    let (what, call) = match opcode {
+        CommandOpcode::CreateSrq => (lang.pick("created", "已创建"), Call::CreateSrq),
+        _ => (lang.pick("modified", "已修改"), Call::ModifySrq),
+    };
+    let sizes = format!("{call}: max_wr={} max_sge={} srq_limit={}", b.granted, b.max_sge, b.limit);
+    Told::new(format!("SRQ {:#x}", record.pd()), what, sizes)
 }
 
 fn registered(lang: Lang, call: Call, record: &CommandRecord) -> Told {

@@ -46,6 +46,7 @@ pub mod table;
 pub mod waiting;
 pub mod window;
 mod world;
+mod write_back;
 
 pub use device::{Nic, Registered};
 pub use happen::{REQUEST_REFUSED, request};

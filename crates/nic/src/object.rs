@@ -95,6 +95,7 @@ fields! {
         Posted "posted" @ 0x20: 4 "receives posted and not taken";
         Limit "limit" @ 0x24: 4 "limit at which it raises an event; 0 not armed";
         Number "number" @ 0x28: 4 "SRQ number on the wire (XRC)";
+        EverPosted "ever_posted" @ 0x2c: 4 "receives ever posted (wraps)";
     }
 }
 

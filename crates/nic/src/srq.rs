@@ -46,6 +46,7 @@ impl Inner {
     fn show_posted(&self) {
         if let Some(live) = &self.live {
             live.store(object::Srq::Posted, u64::from(self.queue.posted()) | u64::from(self.limit) << 32);
+            live.store(object::Srq::Number, u64::from(self.queue.tail()) << 32);
         }
     }
 

@@ -187,8 +187,9 @@ fn an_inspector_sees_the_queue_and_what_was_done_with_it() {
     srq.post(2, sges(2)).unwrap();
     nic.modify_srq(srq.handle, Some(10), Some(2), 8).unwrap();
     let image = load(&nic).unwrap();
-    let seen = [Seen::Depth, Seen::MaxSge, Seen::Posted, Seen::Limit].map(|field| image.get(field));
-    assert_eq!(seen, [10, 2, 2, 2]);
+    let seen = [Seen::Depth, Seen::MaxSge, Seen::Posted, Seen::Limit, Seen::EverPosted]
+        .map(|field| image.get(field));
+    assert_eq!(seen, [10, 2, 2, 2, 2]);
     assert_eq!((image.get(Head::Handle), image.get(Head::Pd)), (srq.handle.into(), pd.into()));
     assert_eq!(nic.holders(ObjectKind::Srq).len(), 1);
     nic.modify_srq(srq.handle, None, Some(3), 9).unwrap();

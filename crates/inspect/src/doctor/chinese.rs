@@ -196,7 +196,7 @@ fn failed(finding: &Finding) -> Said {
 
 fn queue(fault: &Fault) -> Said {
     match fault {
-        Fault::NoReceive { peer, since_ns, posted, rnr_sent, reliable } => {
+        Fault::NoReceive { peer, since_ns, posted, srq, rnr_sent, reliable } => {
             let what = match (reliable, peer) {
                 (true, Some(peer)) => format!("没有已提交的接收请求，而{} 正在等待", who(peer)),
                 (true, None) => "没有已提交的接收请求，而对端正在等待".into(),
@@ -210,9 +210,15 @@ fn queue(fault: &Fault) -> Said {
             if *reliable {
                 evidence.push(format!("已发送 {rnr_sent} 个 RNR NAK"));
             }
-            Said {
-                what, evidence, remedy: "在对端发送之前调用 ibv_post_recv，每完成一个再补一个".into()
-            }
+            let call = match srq {
+                Some(srq) => {
+                    evidence.push(format!("它的接收请求来自 SRQ {srq:#x}，而该 SRQ 是空的"));
+                    "ibv_post_srq_recv"
+                }
+                None => "ibv_post_recv",
+            };
+            let remedy = format!("在对端发送之前调用 {call}，每完成一个再补一个");
+            Said { what, evidence, remedy }
         }
         Fault::RnrLoop { dgid, dest_qpn, since_ns, received, rnr_retry } => Said::new(
             "反复发送同一条消息：对端没有已提交的接收请求",

@@ -220,7 +220,7 @@ fn failed(finding: &Finding) -> Said {
 
 fn queue(fault: &Fault) -> Said {
     match fault {
-        Fault::NoReceive { peer, since_ns, posted, rnr_sent, reliable } => {
+        Fault::NoReceive { peer, since_ns, posted, srq, rnr_sent, reliable } => {
             let what = match (reliable, peer) {
                 (true, Some(peer)) => format!("has no receive posted, and {} waits for one", who(peer)),
                 (true, None) => "has no receive posted, and its peer waits for one".into(),
@@ -234,12 +234,15 @@ fn queue(fault: &Fault) -> Said {
             if *reliable {
                 evidence.push(format!("{rnr_sent} RNR NAKs sent"));
             }
-            Said {
-                what,
-                evidence,
-                remedy: "call ibv_post_recv before the peer sends, and again for each one that completes"
-                    .into(),
-            }
+            let call = match srq {
+                Some(srq) => {
+                    evidence.push(format!("its receives come from SRQ {srq:#x}, which is empty"));
+                    "ibv_post_srq_recv"
+                }
+                None => "ibv_post_recv",
+            };
+            let remedy = format!("call {call} before the peer sends, and again for each one that completes");
+            Said { what, evidence, remedy }
         }
         Fault::RnrLoop { dgid, dest_qpn, since_ns, received, rnr_retry } => Said::new(
             "sends the same message again and again: its peer has no receive posted",

@@ -218,6 +218,8 @@ pub enum Fault {
         since_ns: u64,
         /// Receives ever posted.
         posted: u32,
+        /// The SRQ that they should come from.
+        srq: Option<u32>,
         /// RNR NAKs sent.
         rnr_sent: u32,
         /// The service repeats them; else they are lost.

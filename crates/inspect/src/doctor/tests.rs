@@ -685,6 +685,27 @@ fn the_heaviest_comes_first_and_json_has_numbers_as_numbers() {
 }
 
 #[test]
+fn a_queue_pair_that_waits_for_a_shared_queue_is_told_to_fill_that() {
+    let ill = |posted| {
+        let mut lab = Lab::new();
+        lab.device(SERVER, F::RqPosted, 0).device(SERVER, F::EmptySinceNs, NOW - 5 * SECOND);
+        lab.device(SERVER, F::RnrSent, 40).device(CLIENT, F::RnrSinceNs, NOW - 5 * SECOND);
+        lab.device(SERVER, F::Srq, 0x77);
+        let (depth, ever_posted, max_sge, limit) = (16, 9, 1, 0);
+        let srq = SrqModel { object: object(0x77, 12), depth, posted, ever_posted, max_sge, limit };
+        lab.edit(SERVER, move |nic| nic.srqs = vec![srq.clone()]);
+        lab
+    };
+    let found = ill(0).findings();
+    let said = text(Lang::En, &found);
+    for part in ["SRQ 0x77, which is empty", "9 receives were posted", "call ibv_post_srq_recv"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(text(Lang::Zh, &found).contains("SRQ 0x77"));
+    assert!(!ill(1).rules().contains(&"no_receive"), "one is there by now");
+}
+
+#[test]
 fn nonsense_in_a_segment_is_borne() {
     let mut lab = Lab::new();
     lab.qpc(CLIENT, 0, |image| {

@@ -103,6 +103,23 @@ pub(super) fn act(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> 
                 "CQ {handle:#x} 的事件推迟到积累 {count} 个完成或经过 {period} µs"
             )
         }
+        Op::ModifySrq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let (depth, limit) = (b.granted, b.limit);
+            match limit.get() {
+                0 => both!(
+                    lang,
+                    "the SRQ holds {depth} receives, its limit is not armed",
+                    "SRQ 可容纳 {depth} 个接收，未设水线"
+                ),
+                _ => both!(
+                    lang,
+                    "the SRQ holds {depth} receives, and tells once when it has fewer than {limit}",
+                    "SRQ 可容纳 {depth} 个接收，少于 {limit} 个时通知一次"
+                ),
+            }
+        }
+        Op::QuerySrq => lang.pick("reads the SRQ; nothing changes", "读取 SRQ；不改变任何内容").to_owned(),
         Op::AllocPd
         | Op::CreateCq
         | Op::CreateAh
