@@ -13,8 +13,8 @@ use glassnic_transport::attr::{AccessFlags, AddressVector};
 use std::sync::Arc;
 
 use crate::context::Context;
-use crate::gone;
 use crate::qp::{Qp, QpInit};
+use crate::{gone, in_child};
 
 /// A protection domain.
 #[derive(Debug)]
@@ -293,6 +293,9 @@ pub struct Dm {
 
 impl Dm {
     pub(crate) fn alloc(context: &Context, length: u64) -> Result<Self, Refusal> {
+        if in_child().is_some() {
+            return Self::of_child(context, length);
+        }
         let made = context.nic.creating(|nic, _, now| nic.alloc_dm(length, now));
         let handle = made.unwrap_or_else(|| Err(gone(Call::AllocDm)))?;
         let Ok(pages) = Pages::map(length as usize) else {
@@ -302,6 +305,21 @@ impl Dm {
         };
         let (context, pages) = (context.clone(), Arc::new(pages));
         Ok(Self { context, handle, length, pages, destroyed: AtomicBool::new(false) })
+    }
+
+    /// What a forked child takes is its own: to be copied to and from, and never registered, since its parent's device is out of
+    /// its reach. Its handle is 0, which the device never gives.
+    fn of_child(context: &Context, length: u64) -> Result<Self, Refusal> {
+        let refuse = |rule| Err(Refusal::new(Call::AllocDm, rule));
+        let (what, limit) = (Field::Length, context.limits().max_dm_size);
+        if length == 0 || length > limit {
+            return refuse(Rule::OutOfRange { what, offered: length, min: 1, max: limit });
+        }
+        let Ok(pages) = Pages::map(length as usize) else {
+            return refuse(Rule::NoMemory { kind: ObjectKind::Dm, bytes: length });
+        };
+        let (context, pages) = (context.clone(), Arc::new(pages));
+        Ok(Self { context, handle: 0, length, pages, destroyed: AtomicBool::new(false) })
     }
 
     /// Its context.
@@ -350,8 +368,10 @@ impl Dm {
     /// # Errors
     /// EBUSY while a region is on it; it was destroyed before.
     pub fn destroy(&self) -> Result<(), Refusal> {
-        let done = self.context.nic.command(|nic, _, now| nic.free_dm(self.handle, now));
-        done.unwrap_or_else(|| Err(gone(Call::FreeDm)))?;
+        if self.handle != 0 {
+            let done = self.context.nic.command(|nic, _, now| nic.free_dm(self.handle, now));
+            done.unwrap_or_else(|| Err(gone(Call::FreeDm)))?;
+        }
         self.destroyed.store(true, Ordering::Release);
         Ok(())
     }
