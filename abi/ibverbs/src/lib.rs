@@ -32,6 +32,7 @@ mod provider;
 mod query;
 mod queue_pair;
 mod rates;
+mod shared_receive;
 mod store;
 mod sysfs;
 mod unsupported;

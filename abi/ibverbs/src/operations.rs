@@ -6,7 +6,8 @@
 use crate::layout::describe::CStruct;
 use crate::layout::*;
 use crate::{
-    completion, completion_ex, device_memory, memory, post, post_ex, query, queue_pair, unsupported, window,
+    completion, completion_ex, device_memory, memory, post, post_ex, query, queue_pair, shared_receive,
+    unsupported, window,
 };
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
@@ -23,7 +24,6 @@ macro_rules! refused {
 
 refused! {
     fn obsolete() -> *mut c_void = ptr::null_mut();
-    fn post_srq_recv(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EOPNOTSUPP;
     fn close_xrcd(*mut ibv_xrcd) -> c_int = libc::EOPNOTSUPP;
 
     fn read_u32(*mut ibv_cq_ex) -> u32 = 0;
@@ -57,7 +57,7 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
     _compat_modify_srq: Some(obsolete),
     _compat_query_srq: Some(obsolete),
     _compat_destroy_srq: Some(obsolete),
-    post_srq_recv: Some(post_srq_recv),
+    post_srq_recv: Some(post::post_srq_recv),
     _compat_create_qp: Some(obsolete),
     _compat_query_qp: Some(obsolete),
     _compat_modify_qp: Some(obsolete),
@@ -83,6 +83,7 @@ pub(crate) const CONTEXT: verbs_context = verbs_context {
     create_cq_ex: Some(completion_ex::create_cq_ex),
     query_device_ex: Some(query::query_device_ex),
     create_qp_ex: Some(queue_pair::create_qp_ex),
+    create_srq_ex: Some(shared_receive::create_srq_ex),
     close_xrcd: Some(close_xrcd),
     sz: size_of::<verbs_context>(),
     context: ibv_context {
@@ -120,6 +121,10 @@ pub(crate) const CQ: ibv_cq_ex = ibv_cq_ex {
     read_completion_wallclock_ns: Some(completion_ex::read_completion_wallclock_ns),
     ..ibv_cq_ex::ZERO
 };
+
+/// An SRQ.
+pub(crate) const SRQ: ibv_srq =
+    ibv_srq { mutex: libc::PTHREAD_MUTEX_INITIALIZER, cond: libc::PTHREAD_COND_INITIALIZER, ..ibv_srq::ZERO };
 
 /// A QP with every function of the extended posting interface.
 pub(crate) const QP: verbs_qp = verbs_qp {

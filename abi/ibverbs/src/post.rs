@@ -1,16 +1,17 @@
-//! Posting lists of work requests: `ibv_post_send(3)`, `ibv_post_recv(3)`. The operations of the data path: no lock but the
+//! Posting lists of work requests: `ibv_post_send(3)`, `ibv_post_recv(3)`, `ibv_post_srq_recv(3)`. The operations of the data path: no lock but the
 //! queue's own, no allocation.
 
 use crate::address::Address;
 use crate::answer::{Errno, refused, refused_with};
 use crate::layout::*;
 use crate::queue_pair::QueuePair;
+use crate::shared_receive::SharedReceiveQueue;
 use crate::store::{live, no_object};
 use crate::window;
 use core::ffi::c_int;
 use core::ptr;
 use core::slice;
-use glassnic_verbs::events::{Call, Field, ObjectKind, QpType, Rule, WrOpcode};
+use glassnic_verbs::events::{Call, Field, ObjectKind, QpType, Refusal, Rule, WrOpcode};
 use glassnic_verbs::{SendFlags, SendRequest, Sge, UdDest, check_opcode};
 
 /// The operation `post_send`.
@@ -256,9 +257,22 @@ unsafe fn refuse_at<T>(
     next: unsafe fn(*mut T) -> *mut T,
 ) -> Errno {
     let refusal = object.qp.context().refuse(call, Some(object.qp.qpn()), rule);
+    // SAFETY: as promised by the caller.
+    unsafe { tell_at(&refusal, first, at, next) }
+}
+
+/// # Safety
+/// As [`refuse_at`].
+#[cold]
+unsafe fn tell_at<T>(
+    refusal: &Refusal,
+    first: *mut T,
+    at: *mut T,
+    next: unsafe fn(*mut T) -> *mut T,
+) -> Errno {
     // SAFETY: as promised by the caller, and `at` is not null: it was refused.
     let alone = first == at && unsafe { next(at) }.is_null();
-    refused_with(&refusal, |said| {
+    refused_with(refusal, |said| {
         let (mut index, mut wr) = (0, first);
         while wr != at {
             // SAFETY: as promised by the caller: `at` comes before the end of the list.
@@ -285,6 +299,45 @@ pub(crate) unsafe extern "C" fn post_recv(
     let result = unsafe { receive_list(qp, &mut at) };
     // SAFETY: as promised by the caller.
     unsafe { finish(result, at, bad_wr) }
+}
+
+/// The operation `post_srq_recv`.
+///
+/// # Safety
+/// `srq` is null or was an SRQ; `wr` and `bad_wr` as for [`post_recv`].
+pub(crate) unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    let mut at = wr;
+    // SAFETY: as promised by the caller.
+    let result = unsafe { shared_list(srq, &mut at) };
+    // SAFETY: as promised by the caller.
+    unsafe { finish(result, at, bad_wr) }
+}
+
+/// # Safety
+/// As [`post_srq_recv`].
+unsafe fn shared_list(srq: *mut ibv_srq, at: &mut *mut ibv_recv_wr) -> Result<(), Errno> {
+    let (call, wr) = (Call::PostSrqRecv, *at);
+    // SAFETY: as promised by the caller.
+    let Some(object) = (unsafe { live::<SharedReceiveQueue>(srq) }) else {
+        return Err(no_object::<SharedReceiveQueue>(call, srq.is_null()));
+    };
+    // SAFETY: as promised by the caller: a list that ends with null.
+    while let Some(next) = unsafe { at.as_ref() } {
+        // SAFETY: as promised by the caller.
+        let posted = unsafe { elements(next.sg_list, next.num_sge) }
+            .and_then(|sges| object.srq.post_recv(next.wr_id, sges.iter().map(element)));
+        if let Err(rule) = posted {
+            let refusal = object.srq.context().refuse(call, None, rule);
+            // SAFETY: as promised by the caller.
+            return Err(unsafe { tell_at(&refusal, wr, *at, |wr| (*wr).next) });
+        }
+        *at = next.next;
+    }
+    Ok(())
 }
 
 /// # Safety

@@ -163,6 +163,7 @@ fn device_attr(context: &Context) -> ibv_device_attr {
             | IBV_DEVICE_PORT_ACTIVE_EVENT
             | IBV_DEVICE_SYS_IMAGE_GUID
             | IBV_DEVICE_RC_RNR_NAK_GEN
+            | IBV_DEVICE_SRQ_RESIZE
             | windows,
         max_sge: int(limits.max_sge),
         max_sge_rd: int(limits.max_sge),
@@ -176,6 +177,9 @@ fn device_attr(context: &Context) -> ibv_device_attr {
         max_qp_init_rd_atom: limits.max_qp_init_rd_atom.into(),
         atomic_cap: if limits.atomics { IBV_ATOMIC_HCA } else { IBV_ATOMIC_NONE },
         max_ah: int(limits.max_ah),
+        max_srq: int(limits.max_srq),
+        max_srq_wr: int(limits.max_srq_wr),
+        max_srq_sge: int(limits.max_srq_sge),
         max_pkeys: 1,
         local_ca_ack_delay: 15,
         phys_port_cnt: 1,

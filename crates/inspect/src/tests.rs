@@ -188,6 +188,33 @@ fn both_ends_in_one_timeline() {
     assert_eq!(timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x9999), []);
 }
 
+/// There may be a hundred thousand.
+#[test]
+fn the_model_of_an_idle_qp_is_small() {
+    let host = host();
+    let [qp, other] = &host.nics[0].model.qps[..] else { panic!("two") };
+    let strings = [&qp.qp_type, &qp.state, &qp.driver_state].map(String::capacity);
+    let peer = qp.peer.as_ref().map_or(0, |peer| peer.gid.capacity());
+    let size = size_of::<QpModel>() + strings.iter().sum::<usize>() + peer;
+    assert!(size <= 1024, "{size} bytes");
+    // The names of frames are longer than all the rest: those of one place are kept once.
+    assert!(!qp.site.is_empty() && std::ptr::eq(&*qp.site, &*other.site));
+}
+
+#[test]
+fn qps_and_records_are_found_by_number() {
+    let host = host();
+    let pids = |qpn| host.qps_of(qpn).map(|(nic, qp)| (nic.model.pid, qp.qpn)).collect::<Vec<_>>();
+    assert_eq!(pids(0x1234), [(0x7fff_fff0, 0x1234)]);
+    assert_eq!(pids(0x2235), [(0x7fff_fff1, 0x2235)]);
+    assert_eq!((pids(0), pids(0x1236)), (vec![], vec![]));
+    let nic = &host.nics[0];
+    let seqs: Vec<_> = nic.records_of(0x1234).map(CommandRecord::seq).collect();
+    let all = nic.records.iter().filter(|record| record.qpn() == 0x1234);
+    assert!(seqs.len() > 3 && all.map(CommandRecord::seq).eq(seqs));
+    assert_eq!(nic.records_of(0x2234).count(), 0);
+}
+
 #[test]
 fn json_has_numbers_as_numbers() {
     let host = host();

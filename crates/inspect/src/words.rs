@@ -105,6 +105,11 @@ pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
                 let note = both!(lang, "CQ {:#x} has overrun", "CQ {:#x} 已溢出", b.handle);
                 how = bracketed(lang, &how, &note);
             }
+            let of_srq = [AsyncEventType::SrqLimitReached, AsyncEventType::SrqErr];
+            if of_srq.iter().any(|event| event.value() == b.event_type.get()) {
+                let srq = format!("SRQ {:#x}", b.handle);
+                return Told::new(srq, lang.pick("event", "事件"), how);
+            }
             Told::new(qp, lang.pick("event", "事件"), how)
         }
         Op::FirstPost | Op::FirstPacketSent | Op::FirstPacketReceived | Op::PacketDropped => {

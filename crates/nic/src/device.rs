@@ -26,6 +26,7 @@ use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
 use crate::slots::Slots;
+use crate::srq::SrqEntry;
 use crate::table::Table;
 use crate::world::Notifier;
 
@@ -35,6 +36,7 @@ pub(crate) struct Pd {
     pub mrs: u32,
     pub qps: u32,
     pub ahs: u32,
+    pub srqs: u32,
     pub mws: u32,
 }
 
@@ -102,6 +104,7 @@ pub struct Nic {
     pub(crate) dms: Table<DeviceMemory>,
     pub(crate) cqs: Table<CqEntry>,
     ahs: Table<Ah>,
+    pub(crate) srqs: Table<SrqEntry>,
     pub(crate) channels: Table<()>,
     pub(crate) qps: Slots<QpEntry>,
     pub(crate) free_slots: VecDeque<u32>,
@@ -132,6 +135,7 @@ impl Nic {
             dms: Table::new(MAX_DM),
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
+            srqs: Table::new(limits.max_srq),
             channels: Table::new(memory.layout().channels()),
             qps: Slots::default(),
             free_slots: VecDeque::new(),
@@ -226,6 +230,7 @@ impl Nic {
                     (p.mws, ObjectKind::Mw),
                     (p.mrs, ObjectKind::Mr),
                     (p.ahs, ObjectKind::Ah),
+                    (p.srqs, ObjectKind::Srq),
                 ];
                 match users.into_iter().find(|(n, _)| *n > 0) {
                     Some((count, by_kind)) => {
@@ -505,7 +510,7 @@ mod tests {
             ("context memory", QPC_LEN + DRIVER_LEN, 384),
             ("QpEntry", size_of::<Option<QpEntry>>(), 248),
             // And the two counters of its Arc.
-            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 120),
+            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 128),
             ("slot of the QPN table", size_of::<u32>(), 4),
         ];
         for (what, bytes, most) in sizes {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
-    AtomicOp, BindWindow, Completion, Credit, Device, KeyFault, Payload, Recv, RemoteAccess, SendQueue, Tx,
+    AtomicOp, BindWindow, Completion, Credit, Device, KeyFault, Payload, ReceiveWqe, Recv, RemoteAccess,
+    SendQueue, Tx,
 };
 use glassnic_wire::{Qpn, Service};
 
@@ -17,6 +18,7 @@ use crate::mr::{GUARD, MrTable};
 use crate::port::Port;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
+use crate::srq::Srq;
 use crate::world::{Notifier, Subject, World};
 
 /// A CQ as a QP reports to it.
@@ -44,10 +46,26 @@ impl Report {
         }
     }
 
+    /// The same of a QP whose receives are another's: the inspector sees the slots there.
+    fn attach_shared(&mut self, srq: &Srq) {
+        if self.source == UNATTACHED {
+            self.source = self.cq.attach(srq.credit());
+        }
+    }
+
     /// The work queue is gone or reset: what it has left in the CQ goes with it.
     pub(crate) fn detach(&mut self) {
-        if self.source != UNATTACHED {
-            self.cq.detach(std::mem::replace(&mut self.source, UNATTACHED));
+        self.detach_from(None);
+    }
+
+    /// The same of receives; the slots of a shared queue are free again.
+    pub(crate) fn detach_from(&mut self, srq: Option<&Arc<Srq>>) {
+        if self.source == UNATTACHED {
+            return;
+        }
+        let held = self.cq.detach(std::mem::replace(&mut self.source, UNATTACHED));
+        if let Some(srq) = srq {
+            srq.credit().release(held);
         }
     }
 
@@ -146,6 +164,17 @@ pub(crate) struct Env<'a, W> {
 }
 
 impl<W: World> Env<'_, W> {
+    /// The oldest receive of a shared queue; tells once that it has fallen below its limit.
+    fn take_shared(&self, srq: &Srq) -> Option<ReceiveWqe> {
+        let (receive, reached) = srq.take();
+        if reached {
+            let (event, subject) = (AsyncEventType::SrqLimitReached, srq.handle);
+            self.recorder.event(self.now, &Event::Async { event, subject, qpn: None });
+            self.notifier.asynchronous(event, Subject::Srq(srq.handle));
+        }
+        receive
+    }
+
     /// Memory that pages on demand is looked for before it is read, or where it is to be there `now`.
     fn paged_in(&self, at: u64, len: u64, write: bool, now: bool) -> Result<u64, KeyFault> {
         let asks = at & GUARD != 0 && (now || !write);
@@ -158,7 +187,12 @@ impl<W: World> Env<'_, W> {
     fn complete(&mut self, c: Completion, send: bool) {
         if !send {
             let shared = self.shared;
-            self.recv_report.attach(|| shared.lock_rq().credit(), &shared.block, Driver::RqReleased);
+            match &shared.srq {
+                Some(srq) => self.recv_report.attach_shared(srq),
+                None => {
+                    self.recv_report.attach(|| shared.lock_rq().credit(), &shared.block, Driver::RqReleased);
+                }
+            }
         }
         let report = if send { &*self.send_report } else { &*self.recv_report };
         if c.status != WcStatus::Success {
@@ -279,13 +313,22 @@ impl<W: World> Device for Env<'_, W> {
     }
 
     fn take_receive(&mut self) -> Recv {
-        let taken = self.shared.lock_rq().take();
+        let taken = match &self.shared.srq {
+            Some(srq) => self.take_shared(srq),
+            None => self.shared.lock_rq().take(),
+        };
         if taken.is_some()
             && let Some(counters) = self.counters
         {
             counters.empty_since = None;
         }
         taken.map_or(Recv::Empty, Recv::Wqe)
+    }
+
+    fn put_back(&mut self, receive: ReceiveWqe) {
+        if let Some(srq) = &self.shared.srq {
+            srq.put_back(&receive);
+        }
     }
 
     fn complete_send(&mut self, c: Completion) {

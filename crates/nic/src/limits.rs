@@ -40,6 +40,12 @@ pub struct Limits {
     pub max_pd: u32,
     /// Address handles.
     pub max_ah: u32,
+    /// Shared receive queues.
+    pub max_srq: u32,
+    /// Receives of a shared receive queue.
+    pub max_srq_wr: u32,
+    /// Scatter/gather elements of its receives.
+    pub max_srq_sge: u32,
     /// Reads and atomics that a QP serves at once.
     pub max_qp_rd_atom: u8,
     /// Reads and atomics that a QP has outstanding at most.
@@ -81,6 +87,9 @@ impl Default for Limits {
             on_demand: true,
             max_pd: 32_768,
             max_ah: 65_536,
+            max_srq: 65_536,
+            max_srq_wr: 32_768,
+            max_srq_sge: glassnic_transport::wqe::MAX_SGE as u32,
             // As many as Linux's soft-RoCE: programs (perftest) ask for as many as their peer's device serves.
             max_qp_rd_atom: 128,
             max_qp_init_rd_atom: 128,
@@ -134,6 +143,9 @@ impl Limits {
             ("max_dm_size", self.max_dm_size, 0, most.max_dm_size),
             ("max_pd", self.max_pd.into(), 1, most.max_pd.into()),
             ("max_ah", self.max_ah.into(), 1, most.max_ah.into()),
+            ("max_srq", self.max_srq.into(), 0, most.max_srq.into()),
+            ("max_srq_wr", self.max_srq_wr.into(), 0, most.max_srq_wr.into()),
+            ("max_srq_sge", self.max_srq_sge.into(), 0, most.max_srq_sge.into()),
             ("max_qp_rd_atom", self.max_qp_rd_atom.into(), 0, most.max_qp_rd_atom.into()),
             ("max_qp_init_rd_atom", self.max_qp_init_rd_atom.into(), 0, most.max_qp_init_rd_atom.into()),
             ("max_mtu", self.max_mtu.into(), 256, most.max_mtu.into()),

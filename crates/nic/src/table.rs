@@ -52,6 +52,11 @@ impl<T> Table<T> {
 
     /// Puts an object in and gives its handle; `None` if the table is full.
     pub fn insert(&mut self, object: T) -> Option<u32> {
+        self.insert_with(|_| object)
+    }
+
+    /// The same for an object that knows its handle.
+    pub fn insert_with(&mut self, object: impl FnOnce(u32) -> T) -> Option<u32> {
         if self.used >= self.limit {
             return None;
         }
@@ -63,9 +68,10 @@ impl<T> Table<T> {
             self.free.pop_front()?
         };
         let slot = self.slots.get_mut(index as usize)?;
-        slot.1 = Some(object);
+        let handle = slot.0 << INDEX_BITS | index;
+        slot.1 = Some(object(handle));
         self.used += 1;
-        Some(slot.0 << INDEX_BITS | index)
+        Some(handle)
     }
 
     /// The object of a handle.

@@ -45,6 +45,8 @@ pub enum Subject {
     Qp(u32),
     /// A CQ, by handle.
     Cq(u32),
+    /// A shared receive queue, by handle.
+    Srq(u32),
     /// A port.
     Port(u8),
 }

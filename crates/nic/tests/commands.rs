@@ -62,7 +62,7 @@ fn cap(max_send_wr: u32) -> QpCap {
 }
 
 fn init(pd: u32, cq: u32) -> QpInit {
-    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, cap: cap(4), sq_sig_all: false }
+    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, srq: None, cap: cap(4), sq_sig_all: false }
 }
 
 fn refused(r: Result<Arc<glassnic_nic::QpShared>, CreateError>) -> Rule {

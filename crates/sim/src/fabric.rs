@@ -1,4 +1,4 @@
-//! Whole NICs on one good network: for what two queue pairs alone cannot show.
+//! Whole NICs on one network, which is good unless a test says otherwise: for what two queue pairs alone cannot show.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ use glassnic_wire::opcode::Kind;
 use glassnic_wire::{Headers, Qpn, Service, pad_for};
 
 use crate::memory::HOST_OFFSET;
+use crate::rng::Rng;
 
 /// Programs see their memory at this address; the device sees it at [`HOST_OFFSET`].
 pub const PROGRAM_BASE: u64 = 0x1_0000_0000;
@@ -256,10 +257,18 @@ impl Host {
     /// # Panics
     /// If it is refused.
     pub fn create_in(&mut self, pd: u32, qp_type: QpType) -> Arc<QpShared> {
+        self.create_on(pd, qp_type, None)
+    }
+
+    /// The same of one that takes its receives from a shared queue.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn create_on(&mut self, pd: u32, qp_type: QpType, srq: Option<u32>) -> Arc<QpShared> {
         let cap =
             QpCap { max_send_wr: 32, max_recv_wr: 32, max_send_sge: 4, max_recv_sge: 4, max_inline_data: 64 };
         let cq = self.cq_handle;
-        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, cap, sq_sig_all: true };
+        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, cap, sq_sig_all: true };
         self.nic.create_qp(&init, 0).expect("created")
     }
 
@@ -352,6 +361,8 @@ pub struct Fabric {
     pub hosts: Vec<Host>,
     /// Nanoseconds since the beginning.
     pub now: u64,
+    /// Packets of a thousand that are lost, and by which chance; on a good network none.
+    pub loss: Option<(u32, Rng)>,
     in_flight: BTreeMap<(u64, u64), Flight>,
     sequence: u64,
 }
@@ -361,7 +372,7 @@ impl Fabric {
     #[must_use]
     pub fn new(hosts: u8, memory: usize, mtu: Mtu) -> Self {
         let hosts = (1..=hosts).map(|number| Host::new(number, memory, mtu)).collect();
-        Self { hosts, now: 0, in_flight: BTreeMap::new(), sequence: 0 }
+        Self { hosts, now: 0, loss: None, in_flight: BTreeMap::new(), sequence: 0 }
     }
 
     /// Hands a packet to the host that has its GID, at once.
@@ -379,6 +390,18 @@ impl Fabric {
         host.nic.handle_packet(&mut host.ground, self.now, &inc);
     }
 
+    /// Loses what is on its way, but for the first `kept` packets.
+    pub fn lose_all_but(&mut self, kept: usize) {
+        if let Some(at) = self.in_flight.keys().nth(kept).copied() {
+            self.in_flight.split_off(&at);
+        }
+    }
+
+    /// Loses the next packet that would arrive.
+    pub fn lose_first(&mut self) {
+        self.in_flight.pop_first();
+    }
+
     /// Lets every NIC do what it can do now.
     ///
     /// # Panics
@@ -389,6 +412,9 @@ impl Fabric {
                 assert!(round < 100_000, "never idle");
                 let more = host.nic.progress(&mut host.ground, self.now);
                 for flight in host.ground.outbox.drain(..) {
+                    if self.loss.as_mut().is_some_and(|(per_mille, chance)| chance.chance(*per_mille)) {
+                        continue;
+                    }
                     self.sequence += 1;
                     self.in_flight.insert((self.now + DELAY_NS, self.sequence), flight);
                 }

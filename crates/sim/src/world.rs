@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use glassnic_events::{AsyncEventType, Check, Event};
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
-    AtomicOp, BindWindow, Completion, Device, KeyFault, Payload, Recv, RecvQueue, RemoteAccess, Tx, TxPayload,
+    AtomicOp, BindWindow, Completion, Device, KeyFault, Payload, ReceiveWqe, Recv, RecvQueue, RemoteAccess,
+    Tx, TxPayload,
 };
 use glassnic_wire::{Qpn, Service, pad_for};
 
@@ -222,6 +223,10 @@ impl Device for World {
 
     fn take_receive(&mut self) -> Recv {
         self.rq.take().map_or(Recv::Empty, Recv::Wqe)
+    }
+
+    fn put_back(&mut self, receive: ReceiveWqe) {
+        self.rq.put_back(&receive);
     }
 
     fn complete_send(&mut self, c: Completion) {

@@ -293,8 +293,12 @@ pub trait Device {
     /// [`KeyFault::Unmapped`].
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault>;
 
-    /// Takes the oldest posted receive of the QP's receive queue.
+    /// Takes the oldest posted receive of the QP's receive queue, be it its own or shared.
     fn take_receive(&mut self) -> Recv;
+
+    /// Gives a receive back to the shared queue that it was taken from: nothing has become of it, and the next message of
+    /// whichever QP takes it.
+    fn put_back(&mut self, receive: ReceiveWqe);
 
     /// Puts a completion on the send completion queue.
     fn complete_send(&mut self, c: Completion);

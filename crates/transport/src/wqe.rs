@@ -231,11 +231,22 @@ pub struct SendWqe {
     pub(crate) done: bool,
 }
 
+/// The shared receive queue that a receive was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromSrq {
+    /// Its handle.
+    pub handle: u32,
+    /// Its protection domain, which the keys of its receives belong to (IBA 10.2.9.1).
+    pub pd: u32,
+}
+
 /// A receive taken from a receive queue.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveWqe {
     /// Given back in the completion.
     pub wr_id: u64,
+    /// The shared queue that it is of; `None` for one of the QP's own.
+    pub srq: Option<FromSrq>,
     /// Where the message goes.
     pub sges: ArrayVec<Sge, MAX_SGE>,
 }
