@@ -1,6 +1,7 @@
 // memory.c: memory windows, changed regions, null regions, device memory and paging on demand, between two queue pairs
 // of one process. Prints one line a case: "ok NAME", or "not ok NAME: WHY"; the exit status is 0 if all are ok.
 // Every case has queue pairs of its own, and ends its process with a crash if the library crashes.
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdarg.h>
@@ -463,6 +464,32 @@ static void flush_and_atomic_write(void)
 	EXPECT(done(NULL) == IBV_WC_REM_ACCESS_ERR);
 }
 
+static void buffers_of_the_library(void)
+{
+	void *(*alloc)(struct ibv_pd *, size_t, void **) = dlsym(RTLD_DEFAULT, "ibv_alloc_buf");
+	void (*release)(void *) = dlsym(RTLD_DEFAULT, "ibv_free_buf");
+	struct ibv_mr *(*reg)(struct ibv_pd *, void *, void *, size_t, int) = dlsym(RTLD_DEFAULT, "ibv_reg_buf_mr");
+	NEED(alloc && release && reg);
+	void *handle = NULL;
+	EXPECT(!alloc(pd, 0, &handle) && errno == EINVAL);
+	EXPECT(!alloc(pd, PAGE, NULL) && errno == EINVAL);
+	EXPECT(!alloc(pd, SIZE_MAX, &handle) && errno == ENOMEM);
+	char *buffer = alloc(pd, PAGE, &handle);
+	NEED(buffer && handle);
+	struct ibv_pd *other = ibv_alloc_pd(context);
+	EXPECT(!reg(other, handle, buffer, PAGE, ALL) && errno == EINVAL);
+	EXPECT(!reg(pd, handle, buffer + 1, PAGE, ALL) && errno == EINVAL);
+	EXPECT(!reg(pd, from, buffer, PAGE, ALL) && errno == EINVAL);
+	struct ibv_mr *mr = reg(pd, handle, buffer + 64, PAGE - 64, ALL);
+	NEED(mr);
+	strcpy(from, "buffer");
+	EXPECT(write_to(buffer + 64, mr->rkey, 7) == IBV_WC_SUCCESS && !strcmp(buffer + 64, "buffer"));
+	release(handle);
+	EXPECT(write_to(buffer + 100, mr->rkey, 7) == IBV_WC_SUCCESS);
+	EXPECT(!reg(pd, handle, buffer, PAGE, ALL) && errno == EINVAL);
+	EXPECT(!ibv_dereg_mr(mr));
+}
+
 static void a_hundred_thousand_regions(void)
 {
 	for (int n = 0; n < 100000; n++) {
@@ -483,7 +510,7 @@ static const struct {
 	CASE(null_region), CASE(device_memory), CASE(paging_write_into_a_hole), CASE(paging_read_out_of_a_hole),
 	CASE(paging_atomic_on_a_hole), CASE(paging_send_from_a_hole), CASE(paging_read_into_a_hole),
 	CASE(paging_receive_into_a_hole), CASE(paging_of_everything), CASE(paging_of_no_address),
-	CASE(memory_that_comes_later), CASE(advice), CASE(flush_and_atomic_write), CASE(a_hundred_thousand_regions),
+	CASE(memory_that_comes_later), CASE(advice), CASE(flush_and_atomic_write), CASE(buffers_of_the_library), CASE(a_hundred_thousand_regions),
 };
 
 int main(void)
