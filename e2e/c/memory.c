@@ -1,6 +1,7 @@
 // memory.c: memory windows, changed regions, null regions, device memory and paging on demand, between two queue pairs
 // of one process. Prints one line a case: "ok NAME", or "not ok NAME: WHY"; the exit status is 0 if all are ok.
 // Every case has queue pairs of its own, and ends its process with a crash if the library crashes.
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdarg.h>
@@ -15,6 +16,13 @@
 enum { PAGE = 4096, SIZE = 16 * PAGE };
 enum { REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | REMOTE };
+
+// Names of newer headers than the system's, and what lies behind a struct ibv_qp_ex of theirs.
+enum { WITH_FLUSH = 1 << 11, WITH_ATOMIC_WRITE = 1 << 12, ACCESS_FLUSH_GLOBAL = 1 << 8 };
+struct newer_qp_ex {
+	struct ibv_qp_ex qp_ex;
+	void (*wr_flush)(struct ibv_qp_ex *, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level);
+};
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -63,7 +71,7 @@ static struct ibv_qp *make(void)
 	struct ibv_qp_init_attr_ex init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .pd = pd,
 		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV };
+		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | WITH_FLUSH | WITH_ATOMIC_WRITE };
 	struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
 	NEED(qp);
 	return qp;
@@ -71,7 +79,7 @@ static struct ibv_qp *make(void)
 
 static void connect_to(struct ibv_qp *qp, struct ibv_qp *peer)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = REMOTE };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = REMOTE | ACCESS_FLUSH_GLOBAL };
 	NEED(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num,
 		.max_dest_rd_atomic = 4, .min_rnr_timer = 12,
@@ -426,6 +434,62 @@ static void advice(void)
 	EXPECT(ibv_advise_mr(pd, 9, flush, &there, 1) == EOPNOTSUPP);
 }
 
+static void flush_and_atomic_write(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, to, SIZE, ALL | ACCESS_FLUSH_GLOBAL), *plain = ibv_reg_mr(pd, to, SIZE, ALL);
+	NEED(mr && plain);
+	struct newer_qp_ex *newer = (struct newer_qp_ex *)ibv_qp_to_qp_ex(a);
+	struct ibv_qp_ex *qpx = &newer->qp_ex;
+	uint64_t word = 0x1122334455667788;
+	ibv_wr_start(qpx);
+	ibv_wr_atomic_write(qpx, mr->rkey, (uintptr_t)to + 8, &word);
+	word = 0;
+	newer->wr_flush(qpx, mr->rkey, (uintptr_t)to, 16, 1, 0);
+	newer->wr_flush(qpx, mr->rkey, 0, SIZE_MAX, 1, 1);
+	NEED(!ibv_wr_complete(qpx));
+	enum ibv_wc_opcode opcode;
+	EXPECT(done(&opcode) == IBV_WC_SUCCESS && (int)opcode == 9);
+	EXPECT(*(uint64_t *)(to + 8) == 0x1122334455667788);
+	EXPECT(done(&opcode) == IBV_WC_SUCCESS && (int)opcode == 8);
+	EXPECT(done(&opcode) == IBV_WC_SUCCESS && (int)opcode == 8);
+	ibv_wr_start(qpx);
+	newer->wr_flush(qpx, mr->rkey, (uintptr_t)to, 16, 0, 0);
+	EXPECT(ibv_wr_complete(qpx) == EINVAL);
+	struct ibv_send_wr *bad, wr = { .opcode = 14 };
+	EXPECT(ibv_post_send(a, &wr, &bad) == EOPNOTSUPP);
+	EXPECT(!ibv_reg_mr(pd, to, SIZE, ALL | 1 << 9) && errno == EOPNOTSUPP);
+	ibv_wr_start(qpx);
+	newer->wr_flush(qpx, plain->rkey, (uintptr_t)to, 16, 1, 0);
+	NEED(!ibv_wr_complete(qpx));
+	EXPECT(done(NULL) == IBV_WC_REM_ACCESS_ERR);
+}
+
+static void buffers_of_the_library(void)
+{
+	void *(*alloc)(struct ibv_pd *, size_t, void **) = dlsym(RTLD_DEFAULT, "ibv_alloc_buf");
+	void (*release)(void *) = dlsym(RTLD_DEFAULT, "ibv_free_buf");
+	struct ibv_mr *(*reg)(struct ibv_pd *, void *, void *, size_t, int) = dlsym(RTLD_DEFAULT, "ibv_reg_buf_mr");
+	NEED(alloc && release && reg);
+	void *handle = NULL;
+	EXPECT(!alloc(pd, 0, &handle) && errno == EINVAL);
+	EXPECT(!alloc(pd, PAGE, NULL) && errno == EINVAL);
+	EXPECT(!alloc(pd, SIZE_MAX, &handle) && errno == ENOMEM);
+	char *buffer = alloc(pd, PAGE, &handle);
+	NEED(buffer && handle);
+	struct ibv_pd *other = ibv_alloc_pd(context);
+	EXPECT(!reg(other, handle, buffer, PAGE, ALL) && errno == EINVAL);
+	EXPECT(!reg(pd, handle, buffer + 1, PAGE, ALL) && errno == EINVAL);
+	EXPECT(!reg(pd, from, buffer, PAGE, ALL) && errno == EINVAL);
+	struct ibv_mr *mr = reg(pd, handle, buffer + 64, PAGE - 64, ALL);
+	NEED(mr);
+	strcpy(from, "buffer");
+	EXPECT(write_to(buffer + 64, mr->rkey, 7) == IBV_WC_SUCCESS && !strcmp(buffer + 64, "buffer"));
+	release(handle);
+	EXPECT(write_to(buffer + 100, mr->rkey, 7) == IBV_WC_SUCCESS);
+	EXPECT(!reg(pd, handle, buffer, PAGE, ALL) && errno == EINVAL);
+	EXPECT(!ibv_dereg_mr(mr));
+}
+
 static void a_hundred_thousand_regions(void)
 {
 	for (int n = 0; n < 100000; n++) {
@@ -446,7 +510,7 @@ static const struct {
 	CASE(null_region), CASE(device_memory), CASE(paging_write_into_a_hole), CASE(paging_read_out_of_a_hole),
 	CASE(paging_atomic_on_a_hole), CASE(paging_send_from_a_hole), CASE(paging_read_into_a_hole),
 	CASE(paging_receive_into_a_hole), CASE(paging_of_everything), CASE(paging_of_no_address),
-	CASE(memory_that_comes_later), CASE(advice), CASE(a_hundred_thousand_regions),
+	CASE(memory_that_comes_later), CASE(advice), CASE(flush_and_atomic_write), CASE(buffers_of_the_library), CASE(a_hundred_thousand_regions),
 };
 
 int main(void)

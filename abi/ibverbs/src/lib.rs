@@ -13,6 +13,7 @@
 mod address;
 mod answer;
 mod attributes;
+mod buffer;
 mod completion;
 mod completion_ex;
 mod context;

@@ -149,6 +149,7 @@ pub(crate) fn access_flags(call: Call, context: &Context, bits: c_uint) -> Resul
         .union(AccessFlags::REMOTE_READ)
         .union(AccessFlags::REMOTE_ATOMIC)
         .union(AccessFlags::MW_BIND)
+        .union(AccessFlags::FLUSH_GLOBAL)
         .union(AccessFlags::ZERO_BASED)
         .union(AccessFlags::HUGETLB)
         .union(AccessFlags::RELAXED_ORDERING);

@@ -33,8 +33,6 @@ refused! {
 
     fn wr_u32(*mut ibv_qp_ex, u32);
     fn wr_send_tso(*mut ibv_qp_ex, *mut c_void, u16, u16);
-    fn wr_atomic_write(*mut ibv_qp_ex, u32, u64, *const c_void);
-    fn wr_flush(*mut ibv_qp_ex, u32, u64, usize, u8, u8);
 }
 
 /// The operations of a context.
@@ -157,8 +155,8 @@ pub(crate) const QP: verbs_qp = verbs_qp {
         wr_start: Some(post_ex::wr_start),
         wr_complete: Some(post_ex::wr_complete),
         wr_abort: Some(post_ex::wr_abort),
-        wr_atomic_write: Some(wr_atomic_write),
-        wr_flush: Some(wr_flush),
+        wr_atomic_write: Some(post_ex::wr_atomic_write),
+        wr_flush: Some(post_ex::wr_flush),
         ..ibv_qp_ex::ZERO
     },
     ..verbs_qp::ZERO

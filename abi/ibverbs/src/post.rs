@@ -153,6 +153,10 @@ unsafe fn request(object: &QueuePair, wr: &ibv_send_wr, flags: SendFlags) -> Res
     let unknown = |_| Rule::UnknownValue { what: Field::Opcode, value: wr.opcode.into() };
     let opcode = WrOpcode::try_from(wr.opcode).map_err(unknown)?;
     check_opcode(object.qp.qp_type(), opcode)?;
+    // The struct has no place for what they ask: ibv_wr_flush and ibv_wr_atomic_write do.
+    if matches!(opcode, WrOpcode::Flush | WrOpcode::AtomicWrite) {
+        return Err(Rule::NotSupported { what: Field::Opcode, value: wr.opcode.into() });
+    }
     let mut request = SendRequest { wr_id: wr.wr_id, opcode, flags, ..SendRequest::default() };
     if opcode == WrOpcode::BindMw {
         // SAFETY: as promised by the caller.

@@ -25,6 +25,11 @@ const SPEED_EDR: u8 = 32;
 /// `max_msg_sz`, bytes.
 const MAX_MESSAGE: u32 = 1 << 31;
 
+/// `device_cap_flags_ex` (`IB_UVERBS_DEVICE_FLUSH_GLOBAL`, `IB_UVERBS_DEVICE_ATOMIC_WRITE`): what is flushed is visible to all. Nothing
+/// here outlives power loss.
+const FLUSH_GLOBAL: u64 = 1 << 38;
+const ATOMIC_WRITE: u64 = 1 << 40;
+
 /// # Safety
 /// `attr` is null or writable.
 pub(crate) unsafe extern "C" fn ibv_query_device(
@@ -67,6 +72,9 @@ pub(crate) unsafe extern "C" fn query_device_ex(
             completion_timestamp_mask: u64::MAX,
             // Time stamps count nanoseconds: 10^6 kHz.
             hca_core_clock: 1_000_000,
+            device_cap_flags_ex: u64::from(device_attr(&opened.context).device_cap_flags)
+                | FLUSH_GLOBAL
+                | ATOMIC_WRITE,
             odp_caps: odp_caps(opened.context.limits().on_demand),
             max_dm_size: opened.context.limits().max_dm_size,
             phys_port_cnt_ex: 1,

@@ -133,6 +133,8 @@ fn operations_of(qp_type: ibv_qp_type) -> u64 {
                 | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
                 | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
                 | IBV_QP_EX_WITH_SEND_WITH_INV
+                | IBV_QP_EX_WITH_FLUSH
+                | IBV_QP_EX_WITH_ATOMIC_WRITE
         }
         // Refused for its type, which says more.
         _ => u64::MAX,

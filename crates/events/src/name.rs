@@ -77,6 +77,8 @@ named_enum! {
         SafeModify = 69 "glassnic_safe_modify",
         RegDmMr = 70 "ibv_reg_dm_mr",
         MemcpyDm = 71 "ibv_memcpy_to_dm",
+        AllocBuf = 72 "ibv_alloc_buf",
+        RegBufMr = 73 "ibv_reg_buf_mr",
     }
 }
 
@@ -188,6 +190,7 @@ named_enum! {
         DmOffset = 103 "dm_offset",
         LogAlign = 104 "log_align_req",
         Advice = 105 "advice",
+        Buf = 106 "buf",
     }
 }
 

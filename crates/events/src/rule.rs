@@ -189,7 +189,6 @@ rules! {
     /// Exhaustive on purpose: a new rule does not compile before it has an errno and an explanation.
     pub enum Rule {
         // Values.
-
         /// A value is above a limit that the device states.
         ExceedsLimit = 1 {
             /// The field.
@@ -286,7 +285,6 @@ rules! {
         },
 
         // Moving a queue pair.
-
         /// The two states are not joined by an arrow.
         NotListedTransition = 20 {
             /// The move asked for.
@@ -391,7 +389,6 @@ rules! {
         },
 
         // Posting work.
-
         /// The queue pair is in a state in which the call is not allowed.
         WrongState = 40 {
             /// The state it is in.

@@ -445,6 +445,7 @@ impl World for Links {
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault> {
         let done = sys::atomic(at, |old| match op {
             AtomicOp::FetchAdd(n) => Some(old.wrapping_add(n)),
+            AtomicOp::Write(n) => Some(n),
             AtomicOp::CmpSwap { compare, swap } => (old == compare).then_some(swap),
         });
         done.ok_or(KeyFault::Unmapped)

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
-use glassnic_transport::attr::AddressVector;
+use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
     AtomicOp, BindWindow, Completion, Credit, Device, KeyFault, Payload, ReceiveWqe, Recv, RemoteAccess,
     SendQueue, Tx,
@@ -249,7 +249,8 @@ impl<W: World> Device for Env<'_, W> {
         len: u64,
         access: RemoteAccess,
     ) -> Result<u64, KeyFault> {
-        let (write, now) = (access != RemoteAccess::Read, access == RemoteAccess::Atomic);
+        let (write, now) =
+            (access != RemoteAccess::Read, matches!(access, RemoteAccess::Atomic | RemoteAccess::Word));
         let found = self.mrs.remote(pd, qpn.value(), rkey, addr, len, access);
         found.and_then(|at| self.paged_in(at, len, write, now)).inspect_err(|fault| {
             let region = self.mrs.region(rkey, true);
@@ -272,6 +273,25 @@ impl<W: World> Device for Env<'_, W> {
             self.turned_down.set(Some(KeyAccess { check, key: rkey, addr: 0, len: 0, pd, region }));
         })?;
         self.mrs.show_window(self.memory, handle);
+        Ok(())
+    }
+
+    fn flush(
+        &mut self,
+        pd: u32,
+        _qpn: Qpn,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault> {
+        let (addr, len) = range.unwrap_or_default();
+        self.mrs.flushable(pd, rkey, range, rights).inspect_err(|fault| {
+            let region = self.mrs.region(rkey, true);
+            let check = fault.remote_check();
+            self.turned_down.set(Some(KeyAccess { check, key: rkey, addr, len, pd, region }));
+        })?;
+        // What was written by the device is in memory that all processors see alike; what is left is its order.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Ok(())
     }
 

@@ -83,7 +83,7 @@ struct Entry {
 /// The right that a remote access needs.
 pub(crate) fn right(access: RemoteAccess) -> AccessFlags {
     match access {
-        RemoteAccess::Write => AccessFlags::REMOTE_WRITE,
+        RemoteAccess::Write | RemoteAccess::Word => AccessFlags::REMOTE_WRITE,
         RemoteAccess::Read => AccessFlags::REMOTE_READ,
         RemoteAccess::Atomic => AccessFlags::REMOTE_ATOMIC,
     }
@@ -215,10 +215,34 @@ impl MrTable {
             Err(_) if self.is_window_key(rkey) => self.through_window(pd, qpn, rkey, (addr, len), access)?,
             Err(fault) => return Err(fault),
         };
-        if access == RemoteAccess::Atomic && !host.is_multiple_of(8) {
+        if matches!(access, RemoteAccess::Atomic | RemoteAccess::Word) && !host.is_multiple_of(8) {
             return Err(KeyFault::Misaligned);
         }
         Ok(host)
+    }
+
+    /// Checks a FLUSH of a range, or of all of a region. A window grants none.
+    ///
+    /// # Errors
+    /// The first check that fails: key, PD, right, bounds.
+    pub fn flushable(
+        &self,
+        pd: u32,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault> {
+        let mr = self.find(rkey, KeyKind::Remote)?;
+        if mr.pd != pd {
+            return Err(KeyFault::OtherPd);
+        }
+        if !mr.access.contains(rights) {
+            return Err(KeyFault::NoRight);
+        }
+        match range {
+            Some((_, 0)) | None => Ok(()),
+            Some((addr, len)) => mr.at(addr, len).map(drop),
+        }
     }
 
     fn is_window_key(&self, key: u32) -> bool {

@@ -18,7 +18,6 @@ use crate::device::{Nic, QpEntry};
 use crate::driver::{Block, Field as Driver};
 use crate::env::{Env, Report};
 use crate::lag::attributes;
-use crate::overlap::Modifying;
 use crate::qpc::Image;
 use crate::shared::QpShared;
 use crate::world::World;
@@ -301,16 +300,6 @@ impl Nic {
             block.store(field, 0);
         }
         entry.counters = None;
-    }
-
-    /// Keeps that a modify of this QP came while another thread's was on its way, if it did. They are executed one after the other, in an order
-    /// that the program did not choose.
-    pub fn note_overlap(&mut self, qpn: u32, begun: &Modifying<'_>) {
-        let (Some(other), Some(slot)) = (begun.met(), self.qpns.slot(qpn)) else { return };
-        let block = Block::new(self.ledger.memory.clone(), slot);
-        let count = block.get(Driver::Overlaps) as u32;
-        block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);
-        block.store_pair(Driver::OverlapBy, self.ledger.caller().thread, 0);
     }
 
     /// Queries a QP: attributes as they are now, PSNs included.

@@ -193,7 +193,12 @@ pub fn check_opcode(qp_type: QpType, opcode: WrOpcode) -> Result<(), Rule> {
         O::RdmaWrite | O::RdmaWriteWithImm | O::LocalInv | O::BindMw => {
             matches!(qp_type, QpType::Rc | QpType::Uc)
         }
-        O::RdmaRead | O::AtomicCmpAndSwp | O::AtomicFetchAndAdd | O::SendWithInv => qp_type == QpType::Rc,
+        O::RdmaRead
+        | O::AtomicCmpAndSwp
+        | O::AtomicFetchAndAdd
+        | O::SendWithInv
+        | O::Flush
+        | O::AtomicWrite => qp_type == QpType::Rc,
         _ => false,
     };
     if ok { Ok(()) } else { Err(Rule::BadOpcode { opcode, qp_type }) }

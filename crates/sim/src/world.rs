@@ -39,6 +39,8 @@ pub struct World {
     pub unmapped: bool,
     /// Atomic operations carried out.
     pub atomics_run: u64,
+    /// Ranges that peers flushed, in order.
+    pub flushes: Vec<(u64, u64)>,
     /// Windows that were bound, in order. Nothing lies behind them here: whole NICs are the fabric's.
     pub binds: Vec<BindWindow>,
     /// Keys that the program invalidated, in order.
@@ -63,6 +65,7 @@ impl World {
             link_room: 64,
             unmapped: false,
             atomics_run: 0,
+            flushes: Vec::new(),
             binds: Vec::new(),
             own_invalidated: Vec::new(),
             bind_fault: None,
@@ -120,7 +123,7 @@ impl Device for World {
             return Err(KeyFault::OtherPd);
         }
         let right = match access {
-            RemoteAccess::Write => AccessFlags::REMOTE_WRITE,
+            RemoteAccess::Write | RemoteAccess::Word => AccessFlags::REMOTE_WRITE,
             RemoteAccess::Read => AccessFlags::REMOTE_READ,
             RemoteAccess::Atomic => AccessFlags::REMOTE_ATOMIC,
         };
@@ -153,6 +156,29 @@ impl Device for World {
     fn invalidate_own(&mut self, _pd: u32, _qpn: Qpn, key: u32) -> Result<(), Check> {
         self.own_invalidated.push(key);
         self.bind_fault.take().map_or(Ok(()), Err)
+    }
+
+    fn flush(
+        &mut self,
+        pd: u32,
+        _qpn: Qpn,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault> {
+        let r = self.regions.iter().find(|r| r.rkey == rkey).ok_or(KeyFault::NoSuchKey)?;
+        if r.pd != pd {
+            return Err(KeyFault::OtherPd);
+        }
+        if !r.access.contains(rights) {
+            return Err(KeyFault::NoRight);
+        }
+        let (addr, len) = range.unwrap_or((r.start, r.len));
+        if !r.holds(addr, len) {
+            return Err(KeyFault::OutOfBounds);
+        }
+        self.flushes.push((addr, len));
+        Ok(())
     }
 
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use glassnic_events::{Check, Errno, QpState, QpType, Rule, WcStatus, errno};
 use glassnic_nic::QpShared;
+use glassnic_nic::mr::Mr;
 use glassnic_nic::mr_commands::MrChange;
 use glassnic_sim::HOST_OFFSET;
 use glassnic_sim::fabric::{Fabric, Grant, PROGRAM_BASE, post_send};
@@ -187,7 +188,7 @@ fn a_region_of_everything_opens_every_address_and_no_other() {
     let mut lab = Lab::new(ALL);
     let host = &mut lab.fabric.hosts[1];
     let access = ALL | AccessFlags::ON_DEMAND;
-    let whole = glassnic_nic::mr::Mr { pd: host.pd, length: u64::MAX, access, ..Default::default() };
+    let whole = Mr { pd: host.pd, length: u64::MAX, access, ..Default::default() };
     let rkey = host.nic.reg_mr(whole, 0).unwrap().rkey;
     let sge = lab.client.sge(0, 8);
     assert_eq!(lab.with(WrOpcode::RdmaWrite, HOST_OFFSET + AT, rkey, sge), WcStatus::Success);
@@ -196,7 +197,7 @@ fn a_region_of_everything_opens_every_address_and_no_other() {
         let rkey = lab.fabric.hosts[1].nic.reg_mr(whole, 0).unwrap().rkey;
         assert_eq!(lab.with(WrOpcode::RdmaWrite, addr, rkey, sge), WcStatus::RemAccessErr, "{addr:#x}");
     }
-    let pinned = glassnic_nic::mr::Mr { access: ALL, ..whole };
+    let pinned = Mr { access: ALL, ..whole };
     assert!(
         lab.fabric.hosts[1].nic.reg_mr(pinned, 0).is_err(),
         "only what pages on demand can be everything"
@@ -253,4 +254,74 @@ fn advice_is_checked_as_a_request_would_be() {
     assert_eq!(advise(host, pd, pinned.sge(0, 1), false), Err(Errno::EINVAL));
     assert_eq!(advise(host, pd, Sge { lkey: region.rkey, ..Sge::default() }, false), Err(Errno::ENOENT));
     assert!(host.nic.advise_mr(pd, &[], false, 0).is_err());
+}
+
+#[test]
+fn what_peers_call_a_region_has_nothing_to_do_with_where_it_lies() {
+    for (iova, at) in [(0x12_3457, 4099), (1, 8191), (0xffff_ffff_ffff_0000, 4096), (0xdead_b000, 4097)] {
+        let mut lab = Lab::new(ALL);
+        let host = &mut lab.fabric.hosts[1];
+        let region =
+            Mr { pd: host.pd, iova, length: 6000, host: HOST_OFFSET + at, access: ALL, ..Mr::default() };
+        let keys = host.nic.reg_mr(region, 0).unwrap();
+        host.ground.grants.push(Grant { addr: PROGRAM_BASE + at, len: 6000, access: ALL, ..lab.region });
+        let pattern: Vec<u8> = (0..5000u32).map(|n| (n * 7 + 1) as u8).collect();
+        lab.fabric.hosts[0].ground.bytes[..5000].copy_from_slice(&pattern);
+        let sge = lab.client.sge(0, 5000);
+        assert_eq!(lab.with(WrOpcode::RdmaWrite, iova + 999, keys.rkey, sge), WcStatus::Success, "{iova:#x}");
+        assert_eq!(lab.fabric.hosts[1].bytes(at + 999, 5000), pattern, "{iova:#x}");
+        let back = lab.client.sge(10_000, 5000);
+        assert_eq!(lab.with(WrOpcode::RdmaRead, iova + 999, keys.rkey, back), WcStatus::Success);
+        assert_eq!(lab.fabric.hosts[0].bytes(10_000, 5000), pattern, "{iova:#x}");
+    }
+}
+
+#[test]
+fn an_address_at_the_end_of_all_addresses_does_not_come_round() {
+    let high = u64::MAX - 4095;
+    for (iova, length) in [(high, 4097), (u64::MAX, 2), (2, u64::MAX)] {
+        let mut lab = Lab::new(ALL);
+        let host = &mut lab.fabric.hosts[1];
+        let region = Mr { pd: host.pd, iova, length, host: HOST_OFFSET, access: ALL, ..Mr::default() };
+        assert!(host.nic.reg_mr(region, 0).is_err(), "{iova:#x} {length:#x}");
+    }
+    for (op, len) in
+        [(WrOpcode::RdmaWrite, 4096), (WrOpcode::RdmaRead, 4096), (WrOpcode::AtomicFetchAndAdd, 8)]
+    {
+        for addr in [u64::MAX, u64::MAX - 7, high + 8, 0, HOST_OFFSET.wrapping_sub(8)] {
+            let mut lab = Lab::new(ALL);
+            let host = &mut lab.fabric.hosts[1];
+            let top =
+                Mr { pd: host.pd, iova: high, length: 4088, host: HOST_OFFSET, access: ALL, ..Mr::default() };
+            let rkey = host.nic.reg_mr(top, 0).unwrap().rkey;
+            let inside = op == WrOpcode::AtomicFetchAndAdd && addr == high + 8;
+            if inside {
+                host.ground.grants.push(Grant { addr: PROGRAM_BASE, len: 4088, access: ALL, ..lab.region });
+            }
+            let sge = lab.client.sge(0, len);
+            let expected = match op {
+                _ if inside => WcStatus::Success,
+                WrOpcode::AtomicFetchAndAdd if addr % 8 != 0 => WcStatus::RemInvReqErr,
+                _ => WcStatus::RemAccessErr,
+            };
+            assert_eq!(lab.with(op, addr, rkey, sge), expected, "{op} at {addr:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_is_not_ready_holds_no_region() {
+    let mut lab = Lab::new(ALL);
+    let request = SendRequest { opcode: WrOpcode::Send, ..SendRequest::default() };
+    post_send(&lab.qps[0], &request, &[lab.client.sge(0, 5000)]).unwrap();
+    lab.fabric.run_until(5_000_000);
+    assert!(lab.fabric.hosts[0].poll().is_empty(), "it waits for the receiver");
+    for host in 0..2 {
+        let nic = &mut lab.fabric.hosts[host].nic;
+        let region = if host == 0 { lab.client } else { lab.region };
+        nic.dereg_mr(region.handle, 0).unwrap();
+        nic.destroy_qp(lab.qps[host].qpn, 0).unwrap();
+        let pd = lab.fabric.hosts[host].pd;
+        lab.fabric.hosts[host].nic.dealloc_pd(pd, 0).expect("nothing is left in it");
+    }
 }

@@ -4,7 +4,7 @@ use glassnic_events::{AsyncEventType, Check, Event};
 use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Headers, Qpn, Service};
 
-use crate::attr::AddressVector;
+use crate::attr::{AccessFlags, AddressVector};
 use crate::wqe::{BindWindow, Completion, ReceiveWqe};
 
 /// A piece of memory that the device may touch, by address in its owner's address space.
@@ -122,6 +122,8 @@ pub enum RemoteAccess {
     Read,
     /// Atomics.
     Atomic,
+    /// ATOMIC WRITE: the right of a WRITE, on a multiple of eight.
+    Word,
 }
 
 /// Why a key does not open a piece of memory. The order is that of the checks.
@@ -187,6 +189,8 @@ impl KeyFault {
 pub enum AtomicOp {
     /// Adds, and returns what was there.
     FetchAdd(u64),
+    /// Stores (ATOMIC WRITE).
+    Write(u64),
     /// Stores `swap` where `compare` is found; returns what was there.
     CmpSwap {
         /// Expected value.
@@ -202,6 +206,7 @@ impl AtomicOp {
     pub fn apply(self, before: u64) -> u64 {
         match self {
             Self::FetchAdd(n) => before.wrapping_add(n),
+            Self::Write(n) => n,
             Self::CmpSwap { compare, swap } if before == compare => swap,
             Self::CmpSwap { .. } => before,
         }
@@ -268,6 +273,19 @@ pub trait Device {
     /// # Errors
     /// [`KeyFault::Unmapped`] if either side cannot be reached.
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault>;
+
+    /// Makes what was written to a peer-named range, or to all of its region, visible to every reader.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    fn flush(
+        &mut self,
+        pd: u32,
+        qpn: Qpn,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault>;
 
     /// Runs an atomic operation on checked, aligned host address `at`; returns the value before it.
     ///

@@ -15,8 +15,11 @@ pub const MAX_MESSAGE: u64 = 1 << 31;
 
 /// What the engine asks of an opcode.
 pub(crate) trait Operation: Copy {
-    /// True for the requests that are answered with data and count against `max_rd_atomic`.
+    /// True for the requests that have an answer of their own and count against `max_rd_atomic`: READs, atomics, FLUSH and
+    /// ATOMIC WRITE.
     fn is_read_or_atomic(&self) -> bool;
+    /// True for those of them whose answer lands in our memory.
+    fn fetches(&self) -> bool;
     /// True for the two atomic operations.
     fn is_atomic(&self) -> bool;
     /// True for the operations on our own keys, which take no PSN and send no packet.
@@ -27,6 +30,10 @@ pub(crate) trait Operation: Copy {
 
 impl Operation for WrOpcode {
     fn is_read_or_atomic(&self) -> bool {
+        self.fetches() || matches!(self, Self::Flush | Self::AtomicWrite)
+    }
+
+    fn fetches(&self) -> bool {
         matches!(self, Self::RdmaRead) || self.is_atomic()
     }
 
@@ -46,6 +53,8 @@ impl Operation for WrOpcode {
             Self::AtomicFetchAndAdd => WcOpcode::FetchAdd,
             Self::LocalInv => WcOpcode::LocalInv,
             Self::BindMw => WcOpcode::BindMw,
+            Self::Flush => WcOpcode::Flush,
+            Self::AtomicWrite => WcOpcode::AtomicWrite,
             _ => WcOpcode::Send,
         }
     }
@@ -170,6 +179,21 @@ impl SendRequest {
             remote_addr: bind.addr,
             compare_add: bind.length,
             swap: u64::from(bind.region) << 32 | u64::from(bind.access.bits()),
+            ..Self::default()
+        }
+    }
+
+    /// A request to flush `len` bytes of the peer's memory, or all of its region (`ibv_wr_flush`). `rights` are those of
+    /// [`AccessFlags::FLUSH`].
+    #[must_use]
+    pub fn flush(rkey: u32, remote_addr: u64, len: u32, rights: AccessFlags, whole_region: bool) -> Self {
+        let placement = rights.intersection(AccessFlags::FLUSH).bits() / AccessFlags::FLUSH_GLOBAL.bits();
+        Self {
+            opcode: WrOpcode::Flush,
+            rkey,
+            remote_addr,
+            compare_add: len.into(),
+            swap: u64::from(placement | u32::from(whole_region) << 4),
             ..Self::default()
         }
     }

@@ -36,7 +36,7 @@ pub use glassnic_nic::{driver, fields, object, qpc};
 pub use glassnic_transport::{BindWindow, Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
 pub use glassnic_transport::{attr, state};
 pub use glassnic_wire::Qpn;
-pub use memory::{Ah, Dm, Mr, Mw, Pd};
+pub use memory::{Ah, Buffer, Dm, Mr, Mw, Pd};
 pub use qp::{Qp, QpInit};
 pub use srq::Srq;
 

@@ -13,8 +13,8 @@ use glassnic_transport::attr::{AccessFlags, AddressVector};
 use std::sync::Arc;
 
 use crate::context::Context;
-use crate::gone;
 use crate::qp::{Qp, QpInit};
+use crate::{gone, in_child};
 
 /// A protection domain.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Pd {
 
     fn owned(&self, registered: Registered, access: AccessFlags, dm: Option<Arc<Pages>>) -> Mr {
         let context = self.context.clone();
-        Mr { context, registered, access, _dm: dm, destroyed: AtomicBool::new(false) }
+        Mr { context, registered, access, library_memory: dm, destroyed: AtomicBool::new(false) }
     }
 
     /// A region that reads as zeros and keeps nothing (`ibv_alloc_null_mr(3)`).
@@ -78,6 +78,26 @@ impl Pd {
         let made = self.context.nic.creating(|nic, _, now| nic.alloc_null_mr(self.handle, now));
         let registered = made.unwrap_or_else(|| Err(gone(Call::AllocNullMr)))?;
         Ok(self.owned(registered, AccessFlags::LOCAL_WRITE, None))
+    }
+
+    /// Registers `length` bytes at `addr`, which lie in a buffer; it stays as long (`ibv_reg_buf_mr(3)`).
+    ///
+    /// # Errors
+    /// A range that leaves the buffer; as [`Pd::reg_mr`].
+    pub fn reg_buf_mr(
+        &self,
+        buffer: &Buffer,
+        addr: u64,
+        length: u64,
+        access: AccessFlags,
+    ) -> Result<Mr, Refusal> {
+        let offset = addr.checked_sub(buffer.addr());
+        if offset.and_then(|offset| buffer.pages.at(offset, length)).is_none() {
+            return Err(self.context.refuse(Call::RegBufMr, None, Rule::MrRange { addr, len: length }));
+        }
+        let mut mr = self.reg_mr(addr, length, addr, access)?;
+        mr.library_memory = Some(buffer.pages.clone());
+        Ok(mr)
     }
 
     /// Registers `length` bytes of device memory from `offset` on (`ibv_reg_dm_mr(3)`).
@@ -168,8 +188,8 @@ pub struct Mr {
     context: Context,
     registered: Registered,
     access: AccessFlags,
-    /// What it lies in, where that is the device's memory: it stays as long.
-    _dm: Option<Arc<Pages>>,
+    /// What it lies in, where that is memory of the library: it stays as long.
+    library_memory: Option<Arc<Pages>>,
     destroyed: AtomicBool,
 }
 
@@ -293,6 +313,9 @@ pub struct Dm {
 
 impl Dm {
     pub(crate) fn alloc(context: &Context, length: u64) -> Result<Self, Refusal> {
+        if in_child().is_some() {
+            return Self::of_child(context, length);
+        }
         let made = context.nic.creating(|nic, _, now| nic.alloc_dm(length, now));
         let handle = made.unwrap_or_else(|| Err(gone(Call::AllocDm)))?;
         let Ok(pages) = Pages::map(length as usize) else {
@@ -302,6 +325,21 @@ impl Dm {
         };
         let (context, pages) = (context.clone(), Arc::new(pages));
         Ok(Self { context, handle, length, pages, destroyed: AtomicBool::new(false) })
+    }
+
+    /// What a forked child takes is its own: to be copied to and from, and never registered, since its parent's device is out of
+    /// its reach. Its handle is 0, which the device never gives.
+    fn of_child(context: &Context, length: u64) -> Result<Self, Refusal> {
+        let refuse = |rule| Err(Refusal::new(Call::AllocDm, rule));
+        let (what, limit) = (Field::Length, context.limits().max_dm_size);
+        if length == 0 || length > limit {
+            return refuse(Rule::OutOfRange { what, offered: length, min: 1, max: limit });
+        }
+        let Ok(pages) = Pages::map(length as usize) else {
+            return refuse(Rule::NoMemory { kind: ObjectKind::Dm, bytes: length });
+        };
+        let (context, pages) = (context.clone(), Arc::new(pages));
+        Ok(Self { context, handle: 0, length, pages, destroyed: AtomicBool::new(false) })
     }
 
     /// Its context.
@@ -350,10 +388,43 @@ impl Dm {
     /// # Errors
     /// EBUSY while a region is on it; it was destroyed before.
     pub fn destroy(&self) -> Result<(), Refusal> {
-        let done = self.context.nic.command(|nic, _, now| nic.free_dm(self.handle, now));
-        done.unwrap_or_else(|| Err(gone(Call::FreeDm)))?;
+        if self.handle != 0 {
+            let done = self.context.nic.command(|nic, _, now| nic.free_dm(self.handle, now));
+            done.unwrap_or_else(|| Err(gone(Call::FreeDm)))?;
+        }
         self.destroyed.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// Memory for regions, allocated by the library (`ibv_alloc_buf(3)`).
+#[derive(Debug)]
+pub struct Buffer {
+    pages: Arc<Pages>,
+}
+
+impl Buffer {
+    /// A buffer of `length` bytes, zeroed, which begins at a page.
+    ///
+    /// # Errors
+    /// No bytes, or no memory.
+    pub fn alloc(context: &Context, length: u64) -> Result<Self, Refusal> {
+        if length == 0 {
+            return Err(context.refuse(Call::AllocBuf, None, Rule::ZeroLength { what: Field::Length }));
+        }
+        match Pages::map(length as usize) {
+            Ok(pages) => Ok(Self { pages: Arc::new(pages) }),
+            Err(_) => {
+                let rule = Rule::NoMemory { kind: ObjectKind::Mr, bytes: length };
+                Err(context.refuse(Call::AllocBuf, None, rule))
+            }
+        }
+    }
+
+    /// Address of its first byte.
+    #[must_use]
+    pub fn addr(&self) -> u64 {
+        self.pages.addr()
     }
 }
 

@@ -72,7 +72,9 @@ fn has(qp_type: QpType, op: WrOpcode) -> bool {
         WrOpcode::RdmaRead
         | WrOpcode::AtomicCmpAndSwp
         | WrOpcode::AtomicFetchAndAdd
-        | WrOpcode::SendWithInv => qp_type == QpType::Rc,
+        | WrOpcode::SendWithInv
+        | WrOpcode::Flush
+        | WrOpcode::AtomicWrite => qp_type == QpType::Rc,
         _ => false,
     }
 }

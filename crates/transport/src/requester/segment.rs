@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use glassnic_events::{Check, Event, QpState, QpType, WcStatus, WrOpcode};
 use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, Position, Service};
-use glassnic_wire::{AtomicEth, Headers, Psn, Reth};
+use glassnic_wire::{AtomicEth, Feth, Headers, Psn, Reth};
 
 use super::{ACK_EVERY, Moment, PSN_LIMIT, Stop, WINDOW_PACKETS};
 use crate::device::{Device, KeyFault, Span, Tx, TxPayload};
@@ -61,6 +61,8 @@ impl Qp {
             let sent = match wqe.req.opcode {
                 WrOpcode::RdmaRead => self.send_read(dev, &wqe),
                 o if o.is_atomic() => self.send_atomic(dev, &wqe),
+                WrOpcode::Flush => self.send_flush(dev, &wqe),
+                WrOpcode::AtomicWrite => self.send_atomic_write(dev, &wqe),
                 _ => self.send_data(dev, sq, &wqe),
             };
             match sent {
@@ -215,7 +217,7 @@ impl Qp {
         if wqe.req.flags.contains(SendFlags::INLINE) {
             return Ok(());
         }
-        let write = wqe.req.opcode.is_read_or_atomic();
+        let write = wqe.req.opcode.fetches();
         for s in sq.sges(index).iter().filter(|s| s.length > 0) {
             dev.local(self.config.pd, s.lkey, s.addr, u64::from(s.length), write)?;
         }
@@ -287,6 +289,28 @@ impl Qp {
         h.atomic = Some(AtomicEth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, swap_add, compare });
         h.bth.ack_req = true;
         self.send(dev, h, 1, TxPayload::Bytes(&[]));
+        self.req.reads_out += 1;
+        Ok(1)
+    }
+
+    /// FLUSH: its header says what is to be reached, and whether in a range or the whole region (IBA A19).
+    fn send_flush<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let mut h = Headers::new(Opcode::RC_FLUSH, self.dest(), self.req.cursor.psn);
+        h.feth = Some(Feth(wqe.req.swap as u32));
+        let dma_len = wqe.req.compare_add as u32;
+        h.reth = Some(Reth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, dma_len });
+        h.bth.ack_req = true;
+        self.send(dev, h, 1, TxPayload::Bytes(&[]));
+        self.req.reads_out += 1;
+        Ok(1)
+    }
+
+    /// ATOMIC WRITE: its eight bytes were copied when it was posted.
+    fn send_atomic_write<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let mut h = Headers::new(Opcode::RC_ATOMIC_WRITE, self.dest(), self.req.cursor.psn);
+        h.reth = Some(Reth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, dma_len: 8 });
+        h.bth.ack_req = true;
+        self.send(dev, h, 1, TxPayload::Bytes(&wqe.req.compare_add.to_ne_bytes()));
         self.req.reads_out += 1;
         Ok(1)
     }
