@@ -17,6 +17,7 @@ mod completion;
 mod completion_ex;
 mod context;
 mod device;
+mod domain;
 mod events;
 mod fork;
 mod glassnic;

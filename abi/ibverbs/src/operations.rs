@@ -5,7 +5,7 @@
 
 use crate::layout::describe::CStruct;
 use crate::layout::*;
-use crate::{completion, completion_ex, post, post_ex, query, queue_pair, unsupported};
+use crate::{completion, completion_ex, domain, post, post_ex, query, queue_pair, unsupported};
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
@@ -81,6 +81,9 @@ pub(crate) const CONTEXT: verbs_context = verbs_context {
     query_rt_values: Some(query::query_rt_values),
     create_cq_ex: Some(completion_ex::create_cq_ex),
     modify_cq: Some(completion::modify_cq),
+    alloc_td: Some(domain::alloc_td),
+    dealloc_td: Some(domain::dealloc_td),
+    alloc_parent_domain: Some(domain::alloc_parent_domain),
     query_device_ex: Some(query::query_device_ex),
     create_qp_ex: Some(queue_pair::create_qp_ex),
     close_xrcd: Some(close_xrcd),

@@ -182,6 +182,9 @@ named_enum! {
         Index = 99 "index",
         Event = 100 "event",
         MwBindInfo = 101 "bind_info",
+        ParentDomain = 120 "parent_domain",
+        Allocator = 121 "alloc and free",
+        CmdFd = 122 "cmd_fd",
     }
 }
 
