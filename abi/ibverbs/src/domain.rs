@@ -169,6 +169,8 @@ pub(crate) enum Resource {
     Qp = 1,
     /// A completion queue.
     Cq = 2,
+    /// A shared receive queue.
+    Srq = 3,
 }
 
 /// A queue's place in a parent domain: what the program's allocator gave for it goes back when this is dropped.
@@ -214,7 +216,11 @@ pub(crate) fn place(
         // SAFETY: the program's own function, as ibv_alloc_parent_domain(3) says that it is called.
         let buffer = unsafe { alloc(pd, parent.pd_context, bytes, ALIGNMENT, resource as u64) };
         if buffer.is_null() {
-            let kind = if resource == Resource::Cq { ObjectKind::Cq } else { ObjectKind::Qp };
+            let kind = match resource {
+                Resource::Qp => ObjectKind::Qp,
+                Resource::Cq => ObjectKind::Cq,
+                Resource::Srq => ObjectKind::Srq,
+            };
             return Err(broken(call, Rule::NoMemory { kind, bytes: bytes as u64 }));
         }
         if buffer.addr() != USE_DEFAULT {

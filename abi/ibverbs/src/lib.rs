@@ -17,6 +17,7 @@ mod completion;
 mod completion_ex;
 mod context;
 mod device;
+mod device_memory;
 mod domain;
 mod events;
 mod fork;
@@ -32,9 +33,11 @@ mod provider;
 mod query;
 mod queue_pair;
 mod rates;
+mod shared_receive;
 mod store;
 mod sysfs;
 mod unsupported;
+mod window;
 
 /// The exported names; absent from unit tests, which would otherwise define versioned symbols in an executable.
 #[cfg(not(test))]
