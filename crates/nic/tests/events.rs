@@ -70,7 +70,8 @@ fn ready(nic: &mut Nic, depth: u32) -> (Arc<QpShared>, u32, u32) {
     let pd = nic.alloc_pd(0).unwrap();
     let (cq, _) = nic.create_cq(depth, 0).unwrap();
     let cap = QpCap { max_send_wr: 8, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-    let init = QpInit { pd, qp_type: QpType::Uc, send_cq: cq, recv_cq: cq, cap, sq_sig_all: false };
+    let init =
+        QpInit { pd, qp_type: QpType::Uc, send_cq: cq, recv_cq: cq, srq: None, cap, sq_sig_all: false };
     let qp = nic.create_qp(&init, 0).unwrap();
     let ah = AddressVector { is_global: true, dgid: GID, port_num: 1, ..AddressVector::default() };
     let attr = QpAttr { port_num: 1, dest_qp_num: 0x77, ah, ..QpAttr::default() };
