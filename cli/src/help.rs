@@ -439,7 +439,7 @@ mod tests {
         };
         let cases: &[(&[&str], &str)] = &[
             (&["bogus"], "没有命令 bogus"),
-            (&["devces"], "没有命令 devces；相近的有 decode、devices"),
+            (&["devces"], "没有命令 devces；相近的有 event、decode、devices"),
             (&["--bogus"], "不认识参数 --bogus"),
             (&["devices", "--jsn"], "不认识参数 --jsn；相近的有 --json"),
             (&["run"], "缺少参数 <CMD>..."),

@@ -5,6 +5,7 @@ use crate::completion::{Asked, CompletionQueue, create, imm_data};
 use crate::layout::*;
 use crate::store::{live, no_object};
 use core::ffi::{c_int, c_uint};
+use core::ptr;
 use glassnic_verbs::Cqe;
 use glassnic_verbs::events::{Call, Field, Rule, WcStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,6 +33,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         cq_context: attr.cq_context,
         channel: attr.channel,
         comp_vector: attr.comp_vector.into(),
+        parent_domain: parent_domain(attr),
         ignore_overrun: flags(attr) & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
     };
     let made = check(call, attr).and_then(|()| create(call, context, &asked));
@@ -42,6 +44,11 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
 /// `flags`, where `comp_mask` says that they are there.
 fn flags(attr: &ibv_cq_init_attr_ex) -> u32 {
     if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS == 0 { 0 } else { attr.flags }
+}
+
+/// `parent_domain`, where `comp_mask` says that it is there.
+fn parent_domain(attr: &ibv_cq_init_attr_ex) -> *mut ibv_pd {
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD == 0 { ptr::null_mut() } else { attr.parent_domain }
 }
 
 fn check(call: Call, attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
@@ -59,8 +66,8 @@ fn check(call: Call, attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
     if missing != 0 {
         return Err(broken(call, Rule::NotSupported { what: Field::Flags, value: missing.into() }));
     }
-    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 && !attr.parent_domain.is_null() {
-        return Err(broken(call, Rule::NotSupported { what: Field::Pd, value: 1 }));
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 && attr.parent_domain.is_null() {
+        return Err(broken(call, Rule::NullPointer { what: Field::ParentDomain }));
     }
     Ok(())
 }

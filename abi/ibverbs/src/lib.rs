@@ -19,6 +19,7 @@ mod completion_ex;
 mod context;
 mod device;
 mod device_memory;
+mod domain;
 mod events;
 mod fork;
 mod glassnic;

@@ -2,6 +2,7 @@
 
 use crate::answer::{Errno, broken, code, not_made, pointer, refused};
 use crate::context::opened;
+use crate::domain::Parent;
 use crate::layout::*;
 use crate::store::{Object, Store, given, taken};
 use core::ffi::{c_int, c_uint, c_void};
@@ -9,9 +10,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use glassnic_verbs::attr::AccessFlags;
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule};
 use glassnic_verbs::{Context, Mr, MrChange, Pd, Sge};
+use std::sync::Arc;
 
-/// A protection domain.
-pub(crate) struct Domain(pub(crate) Pd);
+/// A protection domain, which parent domains may share, and what it has beside it if it is one of them.
+pub(crate) struct Domain(pub(crate) Arc<Pd>, pub(crate) Option<Box<Parent>>);
 
 impl Object for Domain {
     type Public = ibv_pd;
@@ -75,16 +77,33 @@ pub(crate) extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
     pointer(opened(Call::AllocPd, context).and_then(|opened| {
         let pd = opened.context.alloc_pd().map_err(|refusal| not_made(&opened.context, &refusal))?;
         let public = ibv_pd { context, handle: pd.handle() };
-        Ok(Domain::store().insert(public, Domain(pd)))
+        Ok(Domain::store().insert(public, Domain(Arc::new(pd), None)))
     }))
 }
 
 pub(crate) extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     let call = Call::DeallocPd;
     code(given::<Domain>(call, pd).and_then(|domain| {
-        domain.0.destroy().map_err(|refusal| refused(&refusal))?;
+        match &domain.1 {
+            Some(parent) => parent.check_unused(call, domain.0.handle())?,
+            None => {
+                check_unshared(call, &domain)?;
+                domain.0.destroy().map_err(|refusal| refused(&refusal))?;
+            }
+        }
         taken::<Domain>(call, pd).map(drop)
     }))
+}
+
+/// # Errors
+/// `EBUSY` while a parent domain stands on it.
+fn check_unshared(call: Call, domain: &Domain) -> Result<(), Errno> {
+    let count = (Arc::strong_count(&domain.0) - 1).try_into().unwrap_or(u32::MAX);
+    if count == 0 {
+        return Ok(());
+    }
+    let (kind, handle, by_kind) = (ObjectKind::Pd, domain.0.handle(), ObjectKind::ParentDomain);
+    Err(broken(call, Rule::InUse { kind, handle, by_kind, count }))
 }
 
 /// # Safety

@@ -6,8 +6,8 @@
 use crate::layout::describe::CStruct;
 use crate::layout::*;
 use crate::{
-    completion, completion_ex, device_memory, memory, post, post_ex, query, queue_pair, shared_receive,
-    unsupported, window,
+    completion, completion_ex, device_memory, domain, memory, post, post_ex, query, queue_pair,
+    shared_receive, unsupported, window,
 };
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
@@ -82,6 +82,9 @@ pub(crate) const CONTEXT: verbs_context = verbs_context {
     query_rt_values: Some(query::query_rt_values),
     create_cq_ex: Some(completion_ex::create_cq_ex),
     modify_cq: Some(completion::modify_cq),
+    alloc_td: Some(domain::alloc_td),
+    dealloc_td: Some(domain::dealloc_td),
+    alloc_parent_domain: Some(domain::alloc_parent_domain),
     query_device_ex: Some(query::query_device_ex),
     create_qp_ex: Some(queue_pair::create_qp_ex),
     create_srq_ex: Some(shared_receive::create_srq_ex),

@@ -162,6 +162,7 @@ fn device_attr(context: &Context) -> ibv_device_attr {
         max_qp_wr: int(limits.max_qp_wr),
         device_cap_flags: IBV_DEVICE_CURR_QP_STATE_MOD
             | IBV_DEVICE_PORT_ACTIVE_EVENT
+            | IBV_DEVICE_AUTO_PATH_MIG
             | IBV_DEVICE_SYS_IMAGE_GUID
             | IBV_DEVICE_RC_RNR_NAK_GEN
             | IBV_DEVICE_SRQ_RESIZE

@@ -4,6 +4,7 @@ use crate::answer::{Errno, broken, code, failed, not_made, pointer, refused};
 use crate::attributes;
 use crate::completion::CompletionQueue;
 use crate::context::{Opened, opened};
+use crate::domain::{self, Resource};
 use crate::events::{EventSubject, Unacked};
 use crate::layout::*;
 use crate::memory::Domain;
@@ -148,10 +149,19 @@ fn create(
     operations: Option<u64>,
 ) -> Result<*mut ibv_qp, Errno> {
     let wanted = Wanted::check(call, pd, attr)?;
+    let placed = domain::place(call, &wanted.domain, pd, Resource::Qp, bytes_of(&attr.cap))?;
     let made = wanted.domain.0.create_qp(&wanted.init());
     let qp = made.map_err(|refusal| not_made(wanted.domain.0.context(), &refusal))?;
     attr.cap = attributes::cap_to_c(qp.cap());
-    wanted.give(call, qp, operations)
+    let seen = wanted.give(call, qp, operations)?;
+    domain::keep(seen, placed);
+    Ok(seen)
+}
+
+/// Bytes of the queues of a QP, for the program's allocator: a request and its elements, 16 bytes each.
+fn bytes_of(cap: &ibv_qp_cap) -> usize {
+    let queue = |requests: u32, sges: u32| (requests as usize).saturating_mul(64 + 16 * sges as usize);
+    queue(cap.max_send_wr, cap.max_send_sge).saturating_add(queue(cap.max_recv_wr, cap.max_recv_sge))
 }
 
 /// A QP that is asked for, with the objects that it is made of.
@@ -374,8 +384,20 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         unsafe { forget(qp, qpn) };
         context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
         object.async_events.wait(|events| context.note_waiting(ObjectKind::Qp, qpn, events));
-        taken::<QueuePair>(call, qp).map(drop)
+        taken::<QueuePair>(call, qp).map(drop)?;
+        domain::release(qp);
+        Ok(())
     }))
+}
+
+/// Whether what arrives is written from its first byte to its last, so that a program may poll the last one. It is not promised:
+/// bytes are copied by memcpy(3) or the kernel, which may write the end of a piece first.
+pub(crate) extern "C" fn ibv_query_qp_data_in_order(
+    _qp: *mut ibv_qp,
+    _op: ibv_wr_opcode,
+    _flags: u32,
+) -> c_int {
+    0
 }
 
 /// The extended view of a QP, or null if it was not created with `send_ops_flags`.

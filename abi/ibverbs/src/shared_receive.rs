@@ -3,6 +3,7 @@
 
 use crate::answer::{Errno, broken, code, not_made, pointer, refused};
 use crate::context::{Opened, opened};
+use crate::domain::{self, Resource};
 use crate::events::{EventSubject, Unacked};
 use crate::layout::*;
 use crate::memory::Domain;
@@ -95,6 +96,8 @@ fn check_extended(call: Call, context: *mut ibv_context, attr: &ibv_srq_init_att
 
 fn create(call: Call, pd: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Result<*mut ibv_srq, Errno> {
     let domain = given::<Domain>(call, pd)?;
+    let bytes = (attr.attr.max_wr as usize).saturating_mul(16 + 16 * attr.attr.max_sge as usize);
+    let placed = domain::place(call, &domain, pd, Resource::Srq, bytes)?;
     let asked = SrqAttr { max_wr: attr.attr.max_wr, max_sge: attr.attr.max_sge, limit: 0 };
     let srq = domain.0.create_srq(&asked).map_err(|refusal| not_made(domain.0.context(), &refusal))?;
     // SAFETY: a live object's struct; `context` never changes.
@@ -105,6 +108,7 @@ fn create(call: Call, pd: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Result<*
     let handle = srq.handle();
     let object = SharedReceiveQueue { srq, opened: opened.clone(), async_events: Unacked::default() };
     let seen = SharedReceiveQueue::store().insert(public, object);
+    domain::keep(seen, placed);
     opened.subjects().srqs.insert(handle, seen.expose_provenance());
     Ok(seen)
 }
@@ -162,6 +166,8 @@ pub(crate) unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
         object.opened.subjects().srqs.remove(&handle);
         context.withdraw_events(|event| event.subject == Subject::Srq(handle));
         object.async_events.wait(|events| context.note_waiting(ObjectKind::Srq, handle, events));
-        taken::<SharedReceiveQueue>(call, srq).map(drop)
+        taken::<SharedReceiveQueue>(call, srq).map(drop)?;
+        domain::release(srq);
+        Ok(())
     }))
 }

@@ -191,6 +191,9 @@ named_enum! {
         LogAlign = 104 "log_align_req",
         Advice = 105 "advice",
         Buf = 106 "buf",
+        ParentDomain = 120 "parent_domain",
+        Allocator = 121 "alloc and free",
+        CmdFd = 122 "cmd_fd",
     }
 }
 

@@ -59,7 +59,7 @@ impl Nic {
 
     /// Lets an event happen with its cause, where it can have one here: `PORT_ERR` takes the port down until `PORT_ACTIVE`,
     /// `QP_FATAL` moves a QP to ERR, `CQ_ERR` makes a CQ overrun, `DEVICE_FATAL` stops the device. Other events are told and
-    /// no more. False if `subject` (a QP's number, a CQ's handle) is not there, or the event is about no object of ours.
+    /// no more. False if `subject` (a QP's number, the handle of a CQ or SRQ) is not there, or the event is about no object of ours.
     pub fn provoke<W: World>(
         &mut self,
         world: &mut W,
@@ -89,11 +89,23 @@ impl Nic {
                 self.with_qp(world, slot, now, |qp, env, _| qp.provoked(env));
                 self.make_ready(slot);
             }
-            E::QpReqErr | E::QpAccessErr | E::CommEst | E::SqDrained | E::PathMig | E::PathMigErr => {
+            E::QpReqErr
+            | E::QpAccessErr
+            | E::CommEst
+            | E::SqDrained
+            | E::PathMig
+            | E::PathMigErr
+            | E::QpLastWqeReached => {
                 if !self.has_qp(subject) {
                     return false;
                 }
                 self.raise(event, Subject::Qp(subject), now);
+            }
+            E::SrqErr | E::SrqLimitReached => {
+                if self.srqs.get(subject).is_none() {
+                    return false;
+                }
+                self.raise(event, Subject::Srq(subject), now);
             }
             _ => return false,
         }

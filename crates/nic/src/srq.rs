@@ -166,6 +166,7 @@ impl Nic {
     }
 
     fn check_srq(&self, pd: u32, attr: &SrqAttr) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd });
         }

@@ -1,5 +1,6 @@
 //! One queue pair: identity, attributes, and the three roles it plays.
 
+mod migrate;
 mod modify;
 
 use glassnic_events::{
@@ -56,6 +57,8 @@ pub struct Qp {
 struct Few {
     rare: Rare,
     first_cause: Option<FirstCause>,
+    /// A request to migrate came by a path that was not loaded, and the program has been told.
+    refused_migration: bool,
 }
 
 impl Qp {
@@ -183,7 +186,11 @@ impl Qp {
         now: u64,
         inc: &Incoming<'_>,
     ) {
-        if let Err(reason) = self.admit(inc) {
+        let admitted = self.admit(inc).and_then(|()| match self.config.qp_type.is_connected() {
+            true => self.follow_migration(dev, inc),
+            false => Ok(()),
+        });
+        if let Err(reason) = admitted {
             return self.dropped(dev, inc, reason);
         }
         if !self.resp.saw_packet {
@@ -231,10 +238,6 @@ impl Qp {
         match self.state() {
             QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {}
             _ => return Err(DropReason::WrongState),
-        }
-        let connected = matches!(self.config.qp_type, QpType::Rc | QpType::Uc);
-        if connected && inc.src_gid != self.attr.ah.dgid {
-            return Err(DropReason::WrongSource);
         }
         Ok(())
     }

@@ -341,10 +341,11 @@ impl Qp {
     pub(crate) fn send<D: Device>(
         &mut self,
         dev: &mut D,
-        headers: Headers,
+        mut headers: Headers,
         npsn: u32,
         payload: TxPayload<'_>,
     ) {
+        headers.bth.mig_req = self.mig_req();
         self.leaves(dev, &headers);
         dev.transmit(&Tx { path: &self.attr.ah, headers, npsn, payload });
     }
