@@ -388,6 +388,9 @@ impl Runtime {
         for device in &self.devices {
             changed |= device.update(all.iter().find(|i| i.name == device.interface));
         }
+        if changed {
+            crate::sysfs::renew(&self.devices);
+        }
         changed
     }
 }

@@ -37,6 +37,19 @@ pub fn monotonic_ns() -> u64 {
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
+/// Gives this process a mount namespace of its own, and a user namespace too where asked.
+///
+/// # Errors
+/// unshare(2); EINVAL for a user namespace in a process of several threads.
+pub(crate) fn unshare(user: bool) -> io::Result<()> {
+    let flags = libc::CLONE_NEWNS | if user { libc::CLONE_NEWUSER } else { 0 };
+    // SAFETY: takes a number; memory and descriptors stay as they are.
+    match unsafe { libc::unshare(flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Copies from checked memory of ours into `to`.
 pub(crate) fn load(from: u64, to: &mut [u8]) {
     // SAFETY: see the module; `to` is a Rust buffer, which no registered region that the peer may name is meant to
