@@ -33,6 +33,7 @@ mod queue_pair;
 mod rates;
 mod store;
 mod sysfs;
+mod ucx;
 mod unsupported;
 
 /// The exported names; absent from unit tests, which would otherwise define versioned symbols in an executable.
