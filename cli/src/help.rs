@@ -243,6 +243,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("Look at queue pairs", "查看 QP"),
     ("Look at completion queues", "查看 CQ"),
     ("Look at memory regions", "查看 MR"),
+    ("Look at memory windows", "查看 MW"),
     ("Look at protection domains", "查看 PD"),
     ("Look at shared receive queues", "查看 SRQ"),
     ("Look at address handles", "查看 AH"),

@@ -165,6 +165,11 @@ enum Task {
         #[command(subcommand)]
         task: look::ListTask,
     },
+    /// Look at memory windows
+    Mw {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
     /// Look at protection domains
     Pd {
         #[command(subcommand)]
@@ -236,6 +241,7 @@ fn main() -> ExitCode {
         Task::Qp { task } => look::qp(&task).map(done),
         Task::Cq { task } => look::list(look::Kind::Cq, &task).map(done),
         Task::Mr { task } => look::list(look::Kind::Mr, &task).map(done),
+        Task::Mw { task } => look::list(look::Kind::Mw, &task).map(done),
         Task::Pd { task } => look::list(look::Kind::Pd, &task).map(done),
         Task::Srq { task } => look::list(look::Kind::Srq, &task).map(done),
         Task::Ah { task } => look::list(look::Kind::Ah, &task).map(done),

@@ -4,11 +4,12 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use glassnic_explain::both;
 use glassnic_verbs::Words;
+use glassnic_verbs::inspect::{KEEP_VARIABLE, RUN_VARIABLE, monotonic_ns};
 
 use crate::{EXIT_USAGE, fail, fault, lang, libdir};
 
@@ -61,6 +62,38 @@ pub(crate) fn prepare(command: &mut Command, libraries: &Path) {
     if env::var_os("GLASSNIC_EXPLAIN").is_none() {
         command.env("GLASSNIC_EXPLAIN", "1");
     }
+}
+
+/// A program that is going to run on GlassNIC.
+///
+/// # Errors
+/// One line: there is no word, or this installation or the profile asked for is not whole.
+pub(crate) fn command(words: &[OsString]) -> Result<(Command, PathBuf), String> {
+    let (name, arguments) =
+        words.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
+    let libraries = libdir::find()?;
+    glassnic_verbs::profile::from_env().map_err(|error| error.in_words(lang()))?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    Ok((command, libraries))
+}
+
+/// Sets also what it needs to be followed from outside. Gives the number by which its NICs are found, and those of what it
+/// starts.
+pub(crate) fn prepare_to_follow(command: &mut Command, libraries: &Path) -> u64 {
+    prepare(command, libraries);
+    let run = monotonic_ns();
+    command.env(RUN_VARIABLE, run.to_string());
+    if !keeps() {
+        // What ends before we have looked can still be read, as long as we are there to look.
+        command.env(KEEP_VARIABLE, std::process::id().to_string());
+    }
+    run
+}
+
+/// Whether the user wants to keep what NICs did.
+pub(crate) fn keeps() -> bool {
+    env::var_os(KEEP_VARIABLE).is_some_and(|value| value == "1")
 }
 
 /// Our folder first, then what the user had. An empty entry would mean the current folder (ld.so(8)),

@@ -17,6 +17,7 @@ mod completion;
 mod completion_ex;
 mod context;
 mod device;
+mod device_memory;
 mod events;
 mod fork;
 mod glassnic;
@@ -31,10 +32,12 @@ mod provider;
 mod query;
 mod queue_pair;
 mod rates;
+mod shared_receive;
 mod store;
 mod sysfs;
 mod ucx;
 mod unsupported;
+mod window;
 
 /// The exported names; absent from unit tests, which would otherwise define versioned symbols in an executable.
 #[cfg(not(test))]

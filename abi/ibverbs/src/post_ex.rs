@@ -5,6 +5,7 @@ use crate::layout::*;
 use crate::post::{check_inline, destination, refuse, send_flags};
 use crate::queue_pair::QueuePair;
 use crate::store::{live, no_object};
+use crate::window;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -246,6 +247,7 @@ requests! {
     fn wr_send() = Send {};
     fn wr_send_imm(imm_data: u32) = SendWithImm { imm: u32::from_be(imm_data) };
     fn wr_send_inv(rkey: u32) = SendWithInv { imm: rkey };
+    fn wr_local_inv(rkey: u32) = LocalInv { imm: rkey };
     fn wr_rdma_write(rkey: u32, remote_addr: u64) = RdmaWrite { rkey: rkey, remote_addr: remote_addr };
     fn wr_rdma_write_imm(rkey: u32, remote_addr: u64, imm_data: u32) =
         RdmaWriteWithImm { rkey: rkey, remote_addr: remote_addr, imm: u32::from_be(imm_data) };
@@ -254,6 +256,28 @@ requests! {
         AtomicCmpAndSwp { rkey: rkey, remote_addr: remote_addr, compare_add: compare, swap: swap };
     fn wr_atomic_fetch_add(rkey: u32, remote_addr: u64, add: u64) =
         AtomicFetchAndAdd { rkey: rkey, remote_addr: remote_addr, compare_add: add };
+}
+
+/// # Safety
+/// As [`with`]; `mw` and the region of `info` are null or were such objects; `info` is null or readable.
+pub(crate) unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        begin(qp, WrOpcode::BindMw, |_| ());
+        with(qp, |object, pending| match window::posted(object, mw, rkey, info) {
+            Ok(bind) => {
+                if let Some(request) = pending.current() {
+                    request.send = SendRequest::bind(request.send.wr_id, request.send.flags, &bind);
+                }
+            }
+            Err(rule) => pending.fail(rule),
+        });
+    }
 }
 
 /// # Safety

@@ -9,6 +9,7 @@ use crate::layout::*;
 use crate::memory::Domain;
 use crate::operations;
 use crate::post_ex::Batch;
+use crate::shared_receive::SharedReceiveQueue;
 use crate::store::{Held, Object, StartsWith, Store, given, live, no_object, taken};
 use core::ffi::c_int;
 use core::ptr;
@@ -120,12 +121,14 @@ fn check_extended(
 fn operations_of(qp_type: ibv_qp_type) -> u64 {
     let sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     let writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    let keys = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
     match qp_type {
         IBV_QPT_UD => sends,
-        IBV_QPT_UC => sends | writes,
+        IBV_QPT_UC => sends | writes | keys,
         IBV_QPT_RC => {
             sends
                 | writes
+                | keys
                 | IBV_QP_EX_WITH_RDMA_READ
                 | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
                 | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
@@ -157,6 +160,7 @@ pub(crate) struct Wanted {
     qp_type: QpType,
     send_cq: Held<CompletionQueue>,
     recv_cq: Held<CompletionQueue>,
+    srq: Option<Held<SharedReceiveQueue>>,
 }
 
 // SAFETY: the raw pointers are the program's own and only given back.
@@ -168,16 +172,13 @@ impl Wanted {
     /// Checks what C alone can get wrong.
     ///
     /// # Errors
-    /// Pointers to nothing, numbers that mean nothing, a shared receive queue.
+    /// Pointers to nothing, numbers that mean nothing, objects of another device.
     pub(crate) fn check(call: Call, pd: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Self, Errno> {
         let domain = given::<Domain>(call, pd)?;
         // The device keeps what it refused: from here on there is one.
         let refuse = |rule| refused(&domain.0.context().refuse(call, None, rule));
         let unknown = |_| refuse(Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
         let qp_type = QpType::try_from(attr.qp_type).map_err(unknown)?;
-        if !attr.srq.is_null() {
-            return Err(refuse(Rule::NotSupported { what: Field::Srq, value: 1 }));
-        }
         for (what, cq) in [(Field::SendCq, attr.send_cq), (Field::RecvCq, attr.recv_cq)] {
             if cq.is_null() {
                 return Err(refuse(Rule::NullPointer { what }));
@@ -191,7 +192,13 @@ impl Wanted {
                 return Err(refuse(rule));
             }
         }
-        Ok(Self { domain, pd, attr: *attr, qp_type, send_cq, recv_cq })
+        let srq = if attr.srq.is_null() { None } else { Some(given::<SharedReceiveQueue>(call, attr.srq)?) };
+        if let Some(srq) = &srq
+            && !srq.srq.context().is(domain.0.context())
+        {
+            return Err(refuse(Rule::OtherContext { kind: ObjectKind::Srq, handle: srq.srq.handle() }));
+        }
+        Ok(Self { domain, pd, attr: *attr, qp_type, send_cq, recv_cq, srq })
     }
 
     /// The same for the Rust API.
@@ -200,6 +207,7 @@ impl Wanted {
             qp_type: self.qp_type,
             send_cq: &self.send_cq.cq,
             recv_cq: &self.recv_cq.cq,
+            srq: self.srq.as_ref().map(|object| &object.srq),
             cap: attributes::cap_from_c(&self.attr.cap),
             sq_sig_all: self.attr.sq_sig_all != 0,
         }
@@ -241,7 +249,7 @@ fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, q
         pd,
         send_cq: attr.send_cq,
         recv_cq: attr.recv_cq,
-        srq: ptr::null_mut(),
+        srq: attr.srq,
         handle: qp.qpn(),
         qp_num: qp.qpn(),
         state: IBV_QPS_RESET,

@@ -75,6 +75,8 @@ named_enum! {
         PollOp = 67 "glassnic_poll_op",
         WaitOp = 68 "glassnic_wait_op",
         SafeModify = 69 "glassnic_safe_modify",
+        RegDmMr = 70 "ibv_reg_dm_mr",
+        MemcpyDm = 71 "ibv_memcpy_to_dm",
     }
 }
 
@@ -182,6 +184,10 @@ named_enum! {
         Index = 99 "index",
         Event = 100 "event",
         MwBindInfo = 101 "bind_info",
+        Dm = 102 "dm",
+        DmOffset = 103 "dm_offset",
+        LogAlign = 104 "log_align_req",
+        Advice = 105 "advice",
     }
 }
 

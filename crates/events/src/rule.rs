@@ -275,6 +275,16 @@ rules! {
             qp_type: QpType,
         },
 
+        /// A value has to be a multiple of another.
+        NotMultiple = 12 {
+            /// The field.
+            what: Field,
+            /// Its value.
+            offered: u64,
+            /// What it has to be a multiple of.
+            of: u64,
+        },
+
         // Moving a queue pair.
 
         /// The two states are not joined by an arrow.
@@ -481,6 +491,17 @@ rules! {
             given: u8,
             /// The type it needs to be.
             needs: u8,
+        },
+
+        /// No region has this lkey.
+        KeyUnknown = 66 {
+            /// The lkey.
+            lkey: u32,
+        },
+        /// The region does not page on demand.
+        NotOnDemand = 67 {
+            /// Its lkey.
+            lkey: u32,
         },
 
         // Objects and resources.

@@ -22,7 +22,7 @@ use glassnic_wire::command::CommandRecord;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-pub use crate::open::RUN_VARIABLE;
+pub use crate::open::{KEEP_VARIABLE, RUN_VARIABLE};
 pub use crate::sys::monotonic_ns;
 
 /// The environment variable that names a folder for files of packets, for processes that are to be captured from the

@@ -1,5 +1,9 @@
 //! A NIC as plain data.
 
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use glassnic_events::{Check, FirstCause, Gid, QpState, QpType, WcStatus};
 use glassnic_explain::{Lang, explain_first_cause_in};
 use glassnic_verbs::attr::AccessFlags;
@@ -7,7 +11,7 @@ use glassnic_verbs::fields::Fields;
 use glassnic_verbs::inspect::QpView;
 use glassnic_verbs::object::{self, Head};
 use glassnic_verbs::{driver, qpc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::decode::FieldModel;
 use crate::words::{both, name, words};
@@ -50,6 +54,30 @@ impl NicState {
     }
 }
 
+/// A place in a program: frames, innermost first. Many objects come from few places, and share what is kept of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site(Arc<[String]>);
+
+impl Deref for Site {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl From<Vec<String>> for Site {
+    fn from(frames: Vec<String>) -> Self {
+        Self(frames.into())
+    }
+}
+
+impl Serialize for Site {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
 /// A NIC, and all objects that it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NicModel {
@@ -73,6 +101,8 @@ pub struct NicModel {
     pub cqs: Vec<CqModel>,
     /// Memory regions.
     pub mrs: Vec<MrModel>,
+    /// Memory windows.
+    pub mws: Vec<MwModel>,
     /// Shared receive queues.
     pub srqs: Vec<SrqModel>,
     /// Address handles.
@@ -115,6 +145,8 @@ pub struct LimitsModel {
     pub max_pd: usize,
     /// Address handles.
     pub max_ah: usize,
+    /// Shared receive queues.
+    pub max_srq: usize,
 }
 
 /// Asynchronous events of a NIC.
@@ -175,15 +207,11 @@ pub struct QpModel {
     /// How long ago it was created, in nanoseconds.
     pub age_ns: u64,
     /// Frames of the program that created it, innermost first.
-    pub site: Vec<String>,
-    /// The device's context, every field.
-    pub device: Vec<FieldModel>,
-    /// The driver's block, every field.
-    pub driver: Vec<FieldModel>,
-    /// The context's bytes.
+    pub site: Site,
+    /// The device's context; [`QpModel::device`] tells its fields.
     #[serde(skip)]
     pub context: qpc::Image,
-    /// The bytes of the driver's block.
+    /// The driver's block; [`QpModel::driver`] tells its fields.
     #[serde(skip)]
     pub block: driver::Image,
 }
@@ -239,7 +267,7 @@ pub struct ObjectModel {
     /// How long ago it was created, in nanoseconds.
     pub age_ns: u64,
     /// Frames of the program that created it, innermost first.
-    pub site: Vec<String>,
+    pub site: Site,
 }
 
 /// A protection domain.
@@ -296,6 +324,28 @@ pub struct MrModel {
     pub access: Vec<&'static str>,
 }
 
+/// A memory window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MwModel {
+    /// What all objects have.
+    #[serde(flatten)]
+    pub object: ObjectModel,
+    /// `enum ibv_mw_type`.
+    pub mw_type: u8,
+    /// Key for peers.
+    pub rkey: u32,
+    /// Handle of the region that it is bound to; none while it is not bound.
+    pub mr: Option<u32>,
+    /// First address, as the region's owner knows it.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Names of `enum ibv_access_flags`.
+    pub access: Vec<&'static str>,
+    /// The queue pair that bound it, of type 2.
+    pub qpn: Option<u32>,
+}
+
 /// A shared receive queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SrqModel {
@@ -334,7 +384,7 @@ pub struct AhModel {
 
 impl QpModel {
     /// From the two sides of a QP; `site` is where it was created.
-    pub(crate) fn new(lang: Lang, qp: &QpView, site: Vec<String>, now_ns: u64) -> Self {
+    pub(crate) fn new(lang: Lang, qp: &QpView, site: Site, now_ns: u64) -> Self {
         use qpc::Field as F;
         let QpView { context, driver } = qp;
         let number = |field| context.get(field) as u32;
@@ -355,20 +405,51 @@ impl QpModel {
             first_error: ErrorModel::of(lang, context),
             age_ns: now_ns.saturating_sub(context.get(F::CreatedNs)),
             site,
-            device: FieldModel::all(lang, F::ALL, context.bytes(), now_ns),
-            driver: FieldModel::all(lang, driver::Field::ALL, driver.bytes(), now_ns),
             context: *context,
             block: *driver,
         }
     }
 
-    /// Requests of its send queue and of its receive queue that this CQ may have to hold completions of.
-    pub(crate) fn load_on(&self, cq: u32) -> [u32; 2] {
-        let load = |field, queue: &QueueModel| {
-            if self.context.get(field) == u64::from(cq) { queue.depth } else { 0 }
-        };
-        [load(qpc::Field::SendCq, &self.sq), load(qpc::Field::RecvCq, &self.rq)]
+    /// Every field of the device's context, in words of a language.
+    #[must_use]
+    pub fn device(&self, lang: Lang) -> Vec<FieldModel> {
+        FieldModel::all(lang, qpc::Field::ALL, self.context.bytes(), self.read_ns())
     }
+
+    /// Every field of the driver's block, in words of a language.
+    #[must_use]
+    pub fn driver(&self, lang: Lang) -> Vec<FieldModel> {
+        FieldModel::all(lang, driver::Field::ALL, self.block.bytes(), self.read_ns())
+    }
+
+    /// When it was read: monotonic clock, nanoseconds.
+    fn read_ns(&self) -> u64 {
+        self.context.get(qpc::Field::CreatedNs).saturating_add(self.age_ns)
+    }
+
+    /// The CQs that it reports to, each with the requests of its send queue and of its receive queue that the CQ may have to
+    /// hold completions of.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u32, [u32; 2])> {
+        let cq = |field| self.context.get(field) as u32;
+        let (send, recv) = (cq(qpc::Field::SendCq), cq(qpc::Field::RecvCq));
+        let (sq, rq) = (self.sq.depth, self.rq.depth);
+        let loads = if send == recv {
+            [Some((send, [sq, rq])), None]
+        } else {
+            [Some((send, [sq, 0])), Some((recv, [0, rq]))]
+        };
+        loads.into_iter().flatten()
+    }
+}
+
+/// Completions that each CQ may have to hold, should all queues that report to it be full.
+pub(crate) fn worst_cases(qps: &[QpModel]) -> BTreeMap<u32, u32> {
+    let mut worst = BTreeMap::<u32, u32>::new();
+    for (cq, requests) in qps.iter().flat_map(QpModel::loads) {
+        let sum = worst.entry(cq).or_default();
+        *sum = requests.into_iter().fold(*sum, u32::saturating_add);
+    }
+    worst
 }
 
 impl ErrorModel {
@@ -402,7 +483,7 @@ impl ErrorModel {
 }
 
 impl ObjectModel {
-    pub(crate) fn new(image: &object::Image, site: Vec<String>, now_ns: u64) -> Self {
+    pub(crate) fn new(image: &object::Image, site: Site, now_ns: u64) -> Self {
         Self {
             handle: image.get(Head::Handle) as u32,
             pd: image.get(Head::Pd) as u32,
@@ -414,13 +495,12 @@ impl ObjectModel {
 }
 
 impl CqModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel, qps: &[QpModel]) -> Self {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel, worst_case: u32) -> Self {
         use object::Cq;
-        let handle = object.handle;
         Self {
             object,
             depth: image.get(Cq::Depth) as u32,
-            worst_case: qps.iter().flat_map(|qp| qp.load_on(handle)).fold(0, u32::saturating_add),
+            worst_case,
             waiting: image.get(Cq::Waiting) as u32,
             channel: image.get(Cq::Channel) as u32,
             armed: match image.get(Cq::Armed) {
@@ -462,6 +542,24 @@ impl MrModel {
             length: image.get(Mr::Length),
             iova: image.get(Mr::Iova),
             access: access.iter_names().map(|(name, _)| name).collect(),
+        }
+    }
+}
+
+impl MwModel {
+    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
+        use object::Mw;
+        let some = |number: u64| Some(number as u32).filter(|number| *number != 0);
+        let access = AccessFlags::from_bits_truncate(image.get(Mw::Access) as u32);
+        Self {
+            object,
+            mw_type: image.get(Mw::Type) as u8,
+            rkey: image.get(Mw::Rkey) as u32,
+            mr: some(image.get(Mw::Region)),
+            addr: image.get(Mw::Addr),
+            length: image.get(Mw::Length),
+            access: access.iter_names().map(|(name, _)| name).collect(),
+            qpn: some(image.get(Mw::Qpn)),
         }
     }
 }

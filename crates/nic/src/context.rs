@@ -22,7 +22,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// The first word of a segment: `GLASSNIC` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GLASSNIC");
 /// Version of this layout. A reader refuses another.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 4096;
 /// Bytes of a QP context.

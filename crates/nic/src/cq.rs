@@ -154,17 +154,21 @@ impl CompQueue {
         number
     }
 
-    /// A work queue is gone or reset: its completions are removed (and give nothing back), its number is free.
-    pub fn detach(&self, source: u32) {
+    /// A work queue is gone or reset: its completions are removed, its number is free. They give nothing back to a queue that
+    /// is gone with them; says how many slots of one that stays they would have.
+    pub fn detach(&self, source: u32) -> u32 {
         let mut inner = self.lock();
         let mut kept = inner.head;
         let mut at = inner.head;
+        let mut held = 0u32;
         while at != inner.tail {
             let cqe = inner.ring[inner.slot(at)];
             if cqe.source != source {
                 let to = inner.slot(kept);
                 inner.ring[to] = cqe;
                 kept = kept.wrapping_add(1);
+            } else {
+                held = held.wrapping_add(cqe.completion.releases);
             }
             at = at.wrapping_add(1);
         }
@@ -174,6 +178,7 @@ impl CompQueue {
         }
         self.waiting.store(inner.tail.wrapping_sub(inner.head), Ordering::Release);
         inner.tell_waiting();
+        held
     }
 
     /// Device: adds a completion of work queue `source`.
@@ -378,7 +383,7 @@ mod tests {
         for n in 0..6 {
             cq.push(done(n, false), if n % 2 == 0 { a } else { b }, 0);
         }
-        cq.detach(a);
+        assert_eq!(cq.detach(a), 3, "slots that nobody gets back by polling");
         assert_eq!(cq.waiting(), 3);
         assert_eq!(ids(&cq, 9), [1, 3, 5]);
         assert_eq!(cq.attach(Credit::default()), a, "the number is free again");

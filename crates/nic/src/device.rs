@@ -9,7 +9,7 @@ use glassnic_transport::Qp;
 use glassnic_transport::attr::QpAttr;
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::state::DeviceFacts;
-use glassnic_wire::command::body::{CreateAh, CreateQueue, RegMr, Waiting};
+use glassnic_wire::command::body::{CreateAh, CreateQueue, Waiting};
 use glassnic_wire::command::{CommandFlags, CommandOpcode, CommandRecord};
 
 use crate::context::ContextMemory;
@@ -19,12 +19,14 @@ use crate::key::splitmix;
 use crate::ledger::{Caller, Ledger, refusal};
 use crate::limits::Limits;
 use crate::mr::{Mr, MrTable};
+use crate::mr_commands::{self, DeviceMemory};
 use crate::object::{self, Kind, Live};
 use crate::port::Port;
 use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
 use crate::slots::Slots;
+use crate::srq::SrqEntry;
 use crate::table::Table;
 use crate::world::Notifier;
 
@@ -34,6 +36,8 @@ pub(crate) struct Pd {
     pub mrs: u32,
     pub qps: u32,
     pub ahs: u32,
+    pub srqs: u32,
+    pub mws: u32,
 }
 
 #[derive(Debug)]
@@ -87,6 +91,9 @@ pub struct Registered {
     pub rkey: u32,
 }
 
+/// Pieces of device memory.
+const MAX_DM: u32 = 65_536;
+
 /// A network adapter of one port.
 #[derive(Debug)]
 pub struct Nic {
@@ -94,8 +101,10 @@ pub struct Nic {
     pub(crate) port: Port,
     pub(crate) pds: Table<Pd>,
     pub(crate) mrs: MrTable,
+    pub(crate) dms: Table<DeviceMemory>,
     pub(crate) cqs: Table<CqEntry>,
     ahs: Table<Ah>,
+    pub(crate) srqs: Table<SrqEntry>,
     pub(crate) channels: Table<()>,
     pub(crate) qps: Slots<QpEntry>,
     pub(crate) free_slots: VecDeque<u32>,
@@ -122,9 +131,11 @@ impl Nic {
             limits: Limits { max_qp: slots as u32, ..limits },
             port,
             pds: Table::new(limits.max_pd),
-            mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
+            mrs: MrTable::new(&limits, splitmix(&mut seed)),
+            dms: Table::new(MAX_DM),
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
+            srqs: Table::new(limits.max_srq),
             channels: Table::new(memory.layout().channels()),
             qps: Slots::default(),
             free_slots: VecDeque::new(),
@@ -214,7 +225,13 @@ impl Nic {
         let checked = match self.pds.get(pd) {
             None => Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd }),
             Some(p) => {
-                let users = [(p.qps, ObjectKind::Qp), (p.mrs, ObjectKind::Mr), (p.ahs, ObjectKind::Ah)];
+                let users = [
+                    (p.qps, ObjectKind::Qp),
+                    (p.mws, ObjectKind::Mw),
+                    (p.mrs, ObjectKind::Mr),
+                    (p.ahs, ObjectKind::Ah),
+                    (p.srqs, ObjectKind::Srq),
+                ];
                 match users.into_iter().find(|(n, _)| *n > 0) {
                     Some((count, by_kind)) => {
                         Err(Rule::InUse { kind: ObjectKind::Pd, handle: pd, by_kind, count })
@@ -235,35 +252,27 @@ impl Nic {
     /// # Errors
     /// Bad PD, rights that need LOCAL_WRITE, an impossible range, `max_mr`.
     pub fn reg_mr(&mut self, mr: Mr, now: u64) -> Result<Registered, Refusal> {
+        self.enter_mr(Call::RegMr, mr, now)
+    }
+
+    /// The same for every call that makes a region.
+    pub(crate) fn enter_mr(&mut self, call: Call, mr: Mr, now: u64) -> Result<Registered, Refusal> {
         let checked = self.check_mr(&mr);
-        checked.map_err(|rule| self.refuse(now, Call::RegMr, None, rule))?;
+        checked.map_err(|rule| self.refuse(now, call, None, rule))?;
         let Some((handle, lkey, rkey)) = self.mrs.register(mr) else {
             let limit = u64::from(self.limits.max_mr);
             let rule = Rule::LimitReached { kind: ObjectKind::Mr, limit, held: limit };
-            return Err(self.refuse(now, Call::RegMr, None, rule));
+            return Err(self.refuse(now, call, None, rule));
         };
         if let Some(pd) = self.pds.get_mut(mr.pd) {
             pd.mrs += 1;
         }
-        let body = RegMr {
-            access: mr.access.bits().into(),
-            addr: mr.host.into(),
-            length: mr.length.into(),
-            iova: mr.iova.into(),
-            lkey: lkey.into(),
-            rkey: rkey.into(),
-            ..RegMr::default()
-        };
-        self.ledger.keep(now, CommandOpcode::RegMr, 0, mr.pd, &body);
-        self.ledger.enter(now, Kind::Mr, handle, mr.pd, |image| {
-            image.set(object::Mr::Lkey, lkey.into()).set(object::Mr::Rkey, rkey.into());
-            image.set(object::Mr::Addr, mr.host).set(object::Mr::Length, mr.length);
-            image.set(object::Mr::Iova, mr.iova).set(object::Mr::Access, mr.access.bits().into());
-        });
+        self.ledger.keep(now, CommandOpcode::RegMr, 0, mr.pd, &mr_commands::record(&mr, lkey, rkey));
+        self.ledger.enter(now, Kind::Mr, handle, mr.pd, |image| mr_commands::fill(image, &mr, lkey, rkey));
         Ok(Registered { handle, lkey, rkey })
     }
 
-    fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
+    pub(crate) fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
         if self.pds.get(mr.pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: mr.pd });
         }
@@ -275,7 +284,7 @@ impl Nic {
         if !fits {
             return Err(Rule::MrRange { addr: mr.host, len: mr.length });
         }
-        if mr.length > self.limits.max_mr_size {
+        if mr.length > self.limits.max_mr_size && !mr.is_implicit() {
             return Err(Rule::ExceedsLimit {
                 what: Field::Length,
                 offered: mr.length,
@@ -289,12 +298,18 @@ impl Nic {
     /// Deregisters memory (`ibv_dereg_mr(3)`).
     ///
     /// # Errors
-    /// Bad handle.
+    /// Bad handle; EBUSY while a window is bound to it.
     pub fn dereg_mr(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
+        let count = self.mrs.windows_of(handle);
+        if count > 0 {
+            let rule = Rule::InUse { kind: ObjectKind::Mr, handle, by_kind: ObjectKind::Mw, count };
+            return Err(self.refuse(now, Call::DeregMr, None, rule));
+        }
         let Some(mr) = self.mrs.deregister(handle) else {
             let rule = Rule::BadHandle { kind: ObjectKind::Mr, handle };
             return Err(self.refuse(now, Call::DeregMr, None, rule));
         };
+        self.leave_dm(&mr);
         self.ledger.leave(Kind::Mr, handle);
         if let Some(pd) = self.pds.get_mut(mr.pd) {
             pd.mrs = pd.mrs.saturating_sub(1);
@@ -495,7 +510,7 @@ mod tests {
             ("context memory", QPC_LEN + DRIVER_LEN, 384),
             ("QpEntry", size_of::<Option<QpEntry>>(), 248),
             // And the two counters of its Arc.
-            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 120),
+            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 128),
             ("slot of the QPN table", size_of::<u32>(), 4),
         ];
         for (what, bytes, most) in sizes {

@@ -28,6 +28,7 @@ pub mod limits;
 #[cfg(all(test, loom))]
 mod loom_tests;
 pub mod mr;
+pub mod mr_commands;
 pub mod object;
 pub mod overlap;
 pub mod port;
@@ -37,13 +38,16 @@ pub mod qpn;
 pub mod recorder;
 mod shared;
 mod slots;
+mod srq;
 mod sync;
 pub mod table;
 pub mod waiting;
+pub mod window;
 mod world;
 
 pub use device::{Nic, Registered};
 pub use ledger::Caller;
 pub use qp_commands::{CreateError, QpInit};
 pub use shared::{QpShared, Sender, check_opcode};
+pub use srq::{Srq, SrqAttr};
 pub use world::{Notifier, Subject, World};

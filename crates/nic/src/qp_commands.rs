@@ -34,6 +34,8 @@ pub struct QpInit {
     pub send_cq: u32,
     /// Receive CQ.
     pub recv_cq: u32,
+    /// The shared receive queue that it takes its receives from; its own receive queue then has no slots, whatever `cap` says.
+    pub srq: Option<u32>,
     /// Queue sizes.
     pub cap: QpCap,
     /// Every send is signalled.
@@ -65,9 +67,14 @@ impl Nic {
         }
         let block = Block::new(self.ledger.memory.clone(), slot);
         let max_inline_data = self.limits.inline_granted(init.qp_type, init.cap.max_inline_data);
-        let cap = QpCap { max_inline_data, ..init.cap };
+        let mut cap = QpCap { max_inline_data, ..init.cap };
+        let srq = init.srq.and_then(|srq| self.srqs.get_mut(srq)).map(|entry| {
+            entry.qps += 1;
+            (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+            entry.srq.clone()
+        });
         let given = QpInit { cap, ..*init };
-        let shared = Arc::new(QpShared::new(qpn, &given, block.clone()));
+        let shared = Arc::new(QpShared::new(qpn, &given, srq, block.clone()));
         let (send, recv) = (self.report(init.send_cq), self.report(init.recv_cq));
         let (Some(send), Some(recv)) = (send, recv) else {
             // Both were there when they were checked.
@@ -76,8 +83,13 @@ impl Nic {
         if let Some(pd) = self.pds.get_mut(init.pd) {
             pd.qps += 1;
         }
-        let config =
-            QpConfig { qpn: Qpn::new(qpn), qp_type: init.qp_type, pd: init.pd, sq_sig_all: init.sq_sig_all };
+        let config = QpConfig {
+            qpn: Qpn::new(qpn),
+            qp_type: init.qp_type,
+            pd: init.pd,
+            sq_sig_all: init.sq_sig_all,
+            srq: init.srq.is_some(),
+        };
         let entry = QpEntry {
             qp: Qp::new(config),
             shared: shared.clone(),
@@ -95,11 +107,12 @@ impl Nic {
         let body = CreateQp {
             send_cq: init.send_cq.into(),
             recv_cq: init.recv_cq.into(),
-            max_send_wr: init.cap.max_send_wr.into(),
-            max_recv_wr: init.cap.max_recv_wr.into(),
+            srq: init.srq.unwrap_or(0).into(),
+            max_send_wr: cap.max_send_wr.into(),
+            max_recv_wr: cap.max_recv_wr.into(),
             max_inline: max_inline_data.into(),
-            max_send_sge: (init.cap.max_send_sge as u16).into(),
-            max_recv_sge: (init.cap.max_recv_sge as u16).into(),
+            max_send_sge: (cap.max_send_sge as u16).into(),
+            max_recv_sge: (cap.max_recv_sge as u16).into(),
             qp_type: init.qp_type.value() as u8,
             sq_sig_all: init.sq_sig_all.into(),
             ..CreateQp::default()
@@ -124,8 +137,15 @@ impl Nic {
                 return Err(Rule::BadHandle { kind: ObjectKind::Cq, handle });
             }
         }
+        if let Some(handle) = init.srq
+            && self.srqs.get(handle).is_none()
+        {
+            return Err(Rule::BadHandle { kind: ObjectKind::Srq, handle });
+        }
         let l = &self.limits;
-        let c = &init.cap;
+        // With an SRQ, sizes of a receive queue mean nothing (ibv_create_qp(3)).
+        let none = QpCap { max_recv_wr: 0, max_recv_sge: 0, ..init.cap };
+        let c = if init.srq.is_some() { &none } else { &init.cap };
         let caps = [
             (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr),
             (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr),
@@ -274,7 +294,7 @@ impl Nic {
     fn renew_reports(&mut self, slot: u32) {
         let Some(entry) = self.qps.get_mut(slot) else { return };
         entry.send.detach();
-        entry.recv.detach();
+        entry.recv.detach_from(entry.shared.srq());
         let block = &entry.shared.block;
         for field in [Driver::SqPosted, Driver::SqReleased, Driver::RqPosted, Driver::RqReleased] {
             block.store(field, 0);
@@ -338,15 +358,25 @@ impl Nic {
         };
         let body = destroy_body(&entry);
         entry.shared.set_destroyed();
-        for report in [&mut entry.send, &mut entry.recv] {
-            report.detach();
+        entry.send.detach();
+        entry.recv.detach_from(entry.shared.srq());
+        for report in [&entry.send, &entry.recv] {
             if let Some(cq) = self.cqs.get_mut(report.handle) {
                 cq.users = cq.users.saturating_sub(1);
+            }
+        }
+        if let Some(srq) = entry.shared.srq() {
+            while let Some(receive) = entry.qp.take_held_receive() {
+                srq.put_back(&receive);
+            }
+            if let Some(users) = self.srqs.get_mut(srq.handle) {
+                users.qps = users.qps.saturating_sub(1);
             }
         }
         if let Some(pd) = self.pds.get_mut(entry.qp.pd()) {
             pd.qps = pd.qps.saturating_sub(1);
         }
+        self.close_windows_of(qpn);
         self.qpns.release(qpn, now);
         self.free_slots.push_back(slot);
         let before = self.ledger.context(slot);
@@ -409,7 +439,8 @@ impl Nic {
         entry.send.attach_sends(&mut sq, &shared.block);
         let mut env = Env {
             world,
-            mrs: &self.mrs,
+            mrs: &mut self.mrs,
+            memory: &self.ledger.memory,
             recorder: &self.ledger.recorder,
             port: &self.port,
             notifier: &*self.notifier,
@@ -503,6 +534,7 @@ fn fill_identity(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Pd, entry.qp.pd().into());
     image.set(Qpc::SendCq, entry.send.handle.into());
     image.set(Qpc::RecvCq, entry.recv.handle.into());
+    image.set(Qpc::Srq, entry.shared.srq().map_or(0, |srq| srq.handle.into()));
     image.set(Qpc::Access, attr.access.bits().into());
     image.set(Qpc::Qkey, attr.qkey.into());
     image.set(Qpc::CreatedNs, entry.shared.block.get(Driver::CreatedNs));

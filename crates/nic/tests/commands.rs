@@ -62,7 +62,7 @@ fn cap(max_send_wr: u32) -> QpCap {
 }
 
 fn init(pd: u32, cq: u32) -> QpInit {
-    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, cap: cap(4), sq_sig_all: false }
+    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, srq: None, cap: cap(4), sq_sig_all: false }
 }
 
 fn refused(r: Result<Arc<glassnic_nic::QpShared>, CreateError>) -> Rule {
@@ -110,7 +110,7 @@ fn what_is_in_use_stays() {
     }
     nic.destroy_qp(qp.qpn, 0).unwrap();
     assert_eq!(code(&nic.destroy_qp(qp.qpn, 0).unwrap_err()), Errno(22));
-    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, invalidated: false };
+    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, ..Mr::default() };
     let registered = nic.reg_mr(mr, 0).unwrap();
     assert_ne!(registered.lkey, registered.rkey);
     assert!(nic.dealloc_pd(pd, 0).is_err());

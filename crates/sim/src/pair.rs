@@ -413,6 +413,7 @@ fn endpoint(config: &PairConfig, side: Side) -> Endpoint {
             qp_type: config.qp_type,
             pd: 5,
             sq_sig_all: config.sq_sig_all,
+            srq: false,
         }),
         sq: SendQueue::new(config.sq_depth, config.max_sge, config.max_inline),
         world: World::new(side, memory, rq, config.burst),

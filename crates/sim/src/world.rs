@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use glassnic_events::{AsyncEventType, Event};
+use glassnic_events::{AsyncEventType, Check, Event};
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
-    AtomicOp, Completion, Device, KeyFault, Payload, Recv, RecvQueue, RemoteAccess, Tx, TxPayload,
+    AtomicOp, BindWindow, Completion, Device, KeyFault, Payload, ReceiveWqe, Recv, RecvQueue, RemoteAccess,
+    Tx, TxPayload,
 };
 use glassnic_wire::{Qpn, Service, pad_for};
 
@@ -38,6 +39,12 @@ pub struct World {
     pub unmapped: bool,
     /// Atomic operations carried out.
     pub atomics_run: u64,
+    /// Windows that were bound, in order. Nothing lies behind them here: whole NICs are the fabric's.
+    pub binds: Vec<BindWindow>,
+    /// Keys that the program invalidated, in order.
+    pub own_invalidated: Vec<u32>,
+    /// What is answered to the next bind or invalidation.
+    pub bind_fault: Option<Check>,
     pub(crate) outbox: VecDeque<Packet>,
 }
 
@@ -56,6 +63,9 @@ impl World {
             link_room: 64,
             unmapped: false,
             atomics_run: 0,
+            binds: Vec::new(),
+            own_invalidated: Vec::new(),
+            bind_fault: None,
             outbox: VecDeque::new(),
         }
     }
@@ -135,6 +145,16 @@ impl Device for World {
         Ok(())
     }
 
+    fn bind(&mut self, _pd: u32, _qpn: Qpn, bind: &BindWindow) -> Result<(), Check> {
+        self.binds.push(*bind);
+        self.bind_fault.take().map_or(Ok(()), Err)
+    }
+
+    fn invalidate_own(&mut self, _pd: u32, _qpn: Qpn, key: u32) -> Result<(), Check> {
+        self.own_invalidated.push(key);
+        self.bind_fault.take().map_or(Ok(()), Err)
+    }
+
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {
         let to = host_to_program(to);
         self.must_be_granted(to, len as u64);
@@ -177,6 +197,10 @@ impl Device for World {
 
     fn take_receive(&mut self) -> Recv {
         self.rq.take().map_or(Recv::Empty, Recv::Wqe)
+    }
+
+    fn put_back(&mut self, receive: ReceiveWqe) {
+        self.rq.put_back(&receive);
     }
 
     fn complete_send(&mut self, c: Completion) {

@@ -5,7 +5,7 @@ use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Headers, Qpn, Service};
 
 use crate::attr::AddressVector;
-use crate::wqe::{Completion, ReceiveWqe};
+use crate::wqe::{BindWindow, Completion, ReceiveWqe};
 
 /// A piece of memory that the device may touch, by address in its owner's address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -137,6 +137,12 @@ pub enum KeyFault {
     NoRight,
     /// The range leaves the region.
     OutOfBounds,
+    /// The window is bound to another queue pair.
+    OtherQp,
+    /// The window is not bound.
+    Unbound,
+    /// The key is not one that may be invalidated in this way.
+    NotInvalidatable,
     /// The address is not a multiple of eight (atomics).
     Misaligned,
     /// The memory cannot be reached (unmapped).
@@ -150,7 +156,9 @@ impl KeyFault {
         match self {
             Self::NoSuchKey | Self::Invalidated => Check::LkeyUnknown,
             Self::OtherPd => Check::LkeyPd,
-            Self::NoRight | Self::Misaligned => Check::LkeyAccess,
+            Self::NoRight | Self::Misaligned | Self::NotInvalidatable => Check::LkeyAccess,
+            Self::OtherQp => Check::MwOtherQp,
+            Self::Unbound => Check::MwUnbound,
             Self::OutOfBounds => Check::LkeyBounds,
             Self::Unmapped => Check::MemoryGone,
         }
@@ -165,6 +173,9 @@ impl KeyFault {
             Self::OtherPd => Check::RkeyPd,
             Self::NoRight => Check::RkeyAccess,
             Self::OutOfBounds => Check::RkeyBounds,
+            Self::OtherQp => Check::MwOtherQp,
+            Self::Unbound => Check::MwUnbound,
+            Self::NotInvalidatable => Check::InvalidateRefused,
             Self::Misaligned => Check::AtomicUnaligned,
             Self::Unmapped => Check::MemoryGone,
         }
@@ -240,6 +251,18 @@ pub trait Device {
     /// If the key is not one that a peer may invalidate.
     fn invalidate(&mut self, pd: u32, qpn: Qpn, rkey: u32) -> Result<(), KeyFault>;
 
+    /// Binds a memory window, or unbinds it.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    fn bind(&mut self, pd: u32, qpn: Qpn, bind: &BindWindow) -> Result<(), Check>;
+
+    /// Invalidates a key of our own (`IBV_WR_LOCAL_INV`).
+    ///
+    /// # Errors
+    /// The first check that failed.
+    fn invalidate_own(&mut self, pd: u32, qpn: Qpn, key: u32) -> Result<(), Check>;
+
     /// Copies `len` bytes of `payload`, from `offset`, to checked host address `to`.
     ///
     /// # Errors
@@ -252,8 +275,12 @@ pub trait Device {
     /// [`KeyFault::Unmapped`].
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault>;
 
-    /// Takes the oldest posted receive of the QP's receive queue.
+    /// Takes the oldest posted receive of the QP's receive queue, be it its own or shared.
     fn take_receive(&mut self) -> Recv;
+
+    /// Gives a receive back to the shared queue that it was taken from: nothing has become of it, and the next message of
+    /// whichever QP takes it.
+    fn put_back(&mut self, receive: ReceiveWqe);
 
     /// Puts a completion on the send completion queue.
     fn complete_send(&mut self, c: Completion);

@@ -116,7 +116,7 @@ impl Qp {
         let Recv::Wqe(receive) = self.take_receive(dev) else { return Err(DropReason::NoReceive) };
         let len = inc.payload.len() as u32;
         if u64::from(GRH_LEN) + u64::from(len) > receive.capacity() {
-            self.resp.work.spare.put(Some(receive));
+            self.keep_for_next(dev, receive);
             return Err(DropReason::ReceiveError);
         }
         let grh = ip::grh(
@@ -126,8 +126,8 @@ impl Qp {
             inc.hop_limit,
             datagram_len(inc),
         );
-        let stored = scatter(dev, self.config.pd, &receive, 0, &Payload::Bytes(&grh))
-            .and_then(|()| scatter(dev, self.config.pd, &receive, GRH_LEN, &inc.payload));
+        let stored = scatter(dev, self.receive_pd(&receive), &receive, 0, &Payload::Bytes(&grh))
+            .and_then(|()| scatter(dev, self.receive_pd(&receive), &receive, GRH_LEN, &inc.payload));
         if let Err(fault) = stored {
             self.fail_receive(dev, inc, receive.wr_id, fault);
             return Ok(());
@@ -150,7 +150,7 @@ impl Qp {
         let psn = inc.headers.bth.psn;
         let starts = matches!(info.position, Position::First | Position::Only);
         if starts {
-            self.resp.drop_partial();
+            self.drop_partial(dev);
         } else if psn != self.resp.expected
             || matches!(self.resp.work.message.get(), None | Some(Message::None | Message::Discard))
         {
@@ -158,7 +158,7 @@ impl Qp {
             if !matches!(self.resp.work.message.get(), Some(Message::Discard)) {
                 self.dropped(dev, inc, DropReason::OutOfSequence);
             }
-            self.resp.drop_partial();
+            self.drop_partial(dev);
             self.resp.work.message.put(Message::Discard);
             return;
         }
@@ -174,7 +174,7 @@ impl Qp {
                 Fault::NotReady => DropReason::NoReceive,
                 _ => DropReason::ReceiveError,
             };
-            self.resp.drop_partial();
+            self.drop_partial(dev);
             self.resp.work.message.put(Message::Discard);
             self.resp.expected = psn + npsn;
             self.dropped(dev, inc, reason);

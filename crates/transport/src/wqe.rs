@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use glassnic_events::{WcOpcode, WcStatus, WrOpcode};
 use glassnic_wire::psn::{Psn, Qpn};
 
-use crate::attr::AddressVector;
+use crate::attr::{AccessFlags, AddressVector};
 
 /// Most scatter/gather elements a work request may have on any QP of this device.
 pub const MAX_SGE: usize = 32;
@@ -19,6 +19,8 @@ pub(crate) trait Operation: Copy {
     fn is_read_or_atomic(&self) -> bool;
     /// True for the two atomic operations.
     fn is_atomic(&self) -> bool;
+    /// True for the operations on our own keys, which take no PSN and send no packet.
+    fn is_local(&self) -> bool;
     /// The opcode its completion reports.
     fn wc_opcode(self) -> WcOpcode;
 }
@@ -30,6 +32,10 @@ impl Operation for WrOpcode {
 
     fn is_atomic(&self) -> bool {
         matches!(self, Self::AtomicCmpAndSwp | Self::AtomicFetchAndAdd)
+    }
+
+    fn is_local(&self) -> bool {
+        matches!(self, Self::LocalInv | Self::BindMw)
     }
 
     fn wc_opcode(self) -> WcOpcode {
@@ -134,6 +140,54 @@ impl Default for SendRequest {
     }
 }
 
+/// What a request to bind a memory window asks for (`IBV_WR_BIND_MW`, `ibv_bind_mw(3)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindWindow {
+    /// Handle of the window.
+    pub window: u32,
+    /// The rkey that it gets: the window's, with any low eight bits.
+    pub rkey: u32,
+    /// Handle of the region; 0 for none.
+    pub region: u32,
+    /// First address, as the region's owner knows it.
+    pub addr: u64,
+    /// Length in bytes; 0 unbinds a window of type 1.
+    pub length: u64,
+    /// Rights.
+    pub access: AccessFlags,
+}
+
+impl SendRequest {
+    /// A request to bind a window. It has no payload and no remote side, whose fields hold what it asks for.
+    #[must_use]
+    pub fn bind(wr_id: u64, flags: SendFlags, bind: &BindWindow) -> Self {
+        Self {
+            wr_id,
+            flags,
+            opcode: WrOpcode::BindMw,
+            imm: bind.window,
+            rkey: bind.rkey,
+            remote_addr: bind.addr,
+            compare_add: bind.length,
+            swap: u64::from(bind.region) << 32 | u64::from(bind.access.bits()),
+            ..Self::default()
+        }
+    }
+
+    /// What a request made by [`SendRequest::bind`] asks for.
+    #[must_use]
+    pub fn bind_window(&self) -> BindWindow {
+        BindWindow {
+            window: self.imm,
+            rkey: self.rkey,
+            region: (self.swap >> 32) as u32,
+            addr: self.remote_addr,
+            length: self.compare_add,
+            access: AccessFlags::from_bits_truncate(self.swap as u32),
+        }
+    }
+}
+
 /// A send work queue element: the request, and what the device noted on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendWqe {
@@ -149,8 +203,17 @@ pub struct SendWqe {
     pub(crate) npsn: u32,
     /// READ: the next response expected.
     pub(crate) response_psn: Psn,
-    /// READ and atomics: all of the answer has arrived.
+    /// READ and atomics: all of the answer has arrived. Operations on our own keys: carried out.
     pub(crate) done: bool,
+}
+
+/// The shared receive queue that a receive was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromSrq {
+    /// Its handle.
+    pub handle: u32,
+    /// Its protection domain, which the keys of its receives belong to (IBA 10.2.9.1).
+    pub pd: u32,
 }
 
 /// A receive taken from a receive queue.
@@ -158,6 +221,8 @@ pub struct SendWqe {
 pub struct ReceiveWqe {
     /// Given back in the completion.
     pub wr_id: u64,
+    /// The shared queue that it is of; `None` for one of the QP's own.
+    pub srq: Option<FromSrq>,
     /// Where the message goes.
     pub sges: ArrayVec<Sge, MAX_SGE>,
 }

@@ -13,7 +13,7 @@ use glassnic_nic::port::Port;
 
 use crate::cq::Cq;
 use crate::gone;
-use crate::memory::Pd;
+use crate::memory::{Dm, Pd};
 
 /// A device of this host.
 #[derive(Clone, Debug)]
@@ -131,6 +131,14 @@ impl Context {
     /// `max_pd`.
     pub fn alloc_pd(&self) -> Result<Pd, Refusal> {
         Pd::alloc(self)
+    }
+
+    /// Takes device memory of `length` bytes (`ibv_alloc_dm(3)`).
+    ///
+    /// # Errors
+    /// No bytes, or more than `max_dm_size` says there are.
+    pub fn alloc_dm(&self, length: u64) -> Result<Dm, Refusal> {
+        Dm::alloc(self, length)
     }
 
     /// Creates a completion channel (`ibv_create_comp_channel(3)`).

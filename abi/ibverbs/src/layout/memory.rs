@@ -65,5 +65,11 @@ c_structs! {
     /// Input of `ibv_alloc_dm`.
     struct ibv_alloc_dm_attr { length: usize, log_align_req: u32, comp_mask: u32 }
     /// Device memory.
-    struct ibv_dm { context: *mut ibv_context, memcpy_to_dm: Slot, memcpy_from_dm: Slot, comp_mask: u32, handle: u32 }
+    struct ibv_dm {
+        context: *mut ibv_context,
+        memcpy_to_dm: Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int>,
+        memcpy_from_dm: Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int>,
+        comp_mask: u32,
+        handle: u32,
+    }
 }

@@ -36,7 +36,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let layout = Layout { qp_slots: 64, object_slots: [0; 6], site_slots: 0, recorder_slots: 64 };
+        let layout = Layout { qp_slots: 64, object_slots: [0; 7], site_slots: 0, recorder_slots: 64 };
         let nic = |(pid, name, qpn, peer): (u64, &str, u64, u64)| {
             let memory = ContextMemory::private(layout);
             memory.set(Header::Pid, pid);
@@ -174,7 +174,7 @@ impl Lab {
 
 fn object(handle: u32, line: u32) -> ObjectModel {
     let site = vec![format!("setup (program.c:{line})")];
-    ObjectModel { handle, pd: 1, created_by: 1, age_ns: 100 * SECOND, site }
+    ObjectModel { handle, pd: 1, created_by: 1, age_ns: 100 * SECOND, site: site.into() }
 }
 
 fn cq(handle: u32) -> CqModel {
@@ -701,7 +701,9 @@ fn looks(registered: [std::ops::Range<u32>; 3]) -> Vec<Host> {
     let look = |(second, mrs): (u64, std::ops::Range<u32>)| {
         let mut lab = Lab::new();
         lab.edit(CLIENT, move |nic| nic.mrs = mrs.clone().map(|n| mr(n + 1, u64::from(n) << 20)).collect());
-        Host { now_ns: NOW + second * SECOND, ..lab.host() }
+        let mut host = lab.host();
+        host.now_ns += second * SECOND;
+        host
     };
     (0..).zip(registered).map(look).collect()
 }

@@ -24,6 +24,8 @@ pub(super) const fn call(opcode: CommandOpcode) -> Option<Call> {
         Op::DeregMr => Call::DeregMr,
         Op::AllocMw => Call::AllocMw,
         Op::DeallocMw => Call::DeallocMw,
+        Op::AllocDm => Call::AllocDm,
+        Op::FreeDm => Call::FreeDm,
         Op::CreateCq => Call::CreateCq,
         Op::ModifyCq => Call::ModifyCq,
         Op::ResizeCq => Call::ResizeCq,
@@ -84,10 +86,22 @@ pub(super) fn act(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> 
                 "把 {length} 字节登记到 MR 表，给出 lkey {lkey:#x} 和 rkey {rkey:#x}"
             )
         }
-        Op::AllocPd | Op::CreateCq | Op::CreateAh | Op::CreateSrq | Op::CreateCompChannel | Op::AllocMw => {
+        Op::AllocPd
+        | Op::CreateCq
+        | Op::CreateAh
+        | Op::CreateSrq
+        | Op::CreateCompChannel
+        | Op::AllocMw
+        | Op::AllocDm => {
             both!(lang, "enters object {handle:#x} in its table", "把对象 {handle:#x} 登记到表中")
         }
-        Op::DeallocPd | Op::DeregMr | Op::DestroyCq | Op::DestroyAh | Op::DestroySrq | Op::DeallocMw => {
+        Op::DeallocPd
+        | Op::DeregMr
+        | Op::DestroyCq
+        | Op::DestroyAh
+        | Op::DestroySrq
+        | Op::DeallocMw
+        | Op::FreeDm => {
             both!(lang, "takes object {handle:#x} out of its table", "从表中删除对象 {handle:#x}")
         }
         _ => lang.pick("executes it", "执行").to_owned(),

@@ -66,7 +66,9 @@ fn step(qp_type: QpType) -> impl Strategy<Value = Step> {
 fn has(qp_type: QpType, op: WrOpcode) -> bool {
     match op {
         WrOpcode::Send | WrOpcode::SendWithImm => true,
-        WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => qp_type != QpType::Ud,
+        WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm | WrOpcode::BindMw | WrOpcode::LocalInv => {
+            qp_type != QpType::Ud
+        }
         WrOpcode::RdmaRead
         | WrOpcode::AtomicCmpAndSwp
         | WrOpcode::AtomicFetchAndAdd

@@ -14,7 +14,7 @@ use crate::held::{Held, Rare};
 use crate::queue::SendQueue;
 use crate::requester::{PSN_LIMIT, Requester};
 use crate::responder::Responder;
-use crate::wqe::Completion;
+use crate::wqe::{Completion, ReceiveWqe};
 
 /// What a QP is from its creation to its end.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub struct QpConfig {
     pub pd: u32,
     /// Every send work request is signalled (`sq_sig_all`).
     pub sq_sig_all: bool,
+    /// Its receives come from a shared queue.
+    pub srq: bool,
 }
 
 /// Whether [`Qp::transmit`] has more to say.
@@ -359,9 +361,48 @@ impl Qp {
         }
     }
 
+    /// The receive that the QP has in hand, as it ends: of a shared queue it is to be put back there.
+    pub fn take_held_receive(&mut self) -> Option<ReceiveWqe> {
+        self.resp.take_current_receive().or_else(|| self.resp.take_spare())
+    }
+
+    /// Forgets an unfinished message. Its receive is used by the next one: of this QP, or of whichever QP comes first.
+    pub(crate) fn drop_partial<D: Device>(&mut self, dev: &mut D) {
+        if let Some(receive) = self.resp.take_current_receive() {
+            self.keep_for_next(dev, receive);
+        }
+        if self.config.srq
+            && let Some(receive) = self.resp.take_spare()
+        {
+            dev.put_back(receive);
+        }
+    }
+
+    /// A receive was taken and not filled.
+    pub(crate) fn keep_for_next<D: Device>(&mut self, dev: &mut D, receive: ReceiveWqe) {
+        if receive.srq.is_some() {
+            dev.put_back(receive);
+        } else {
+            self.resp.work.spare.put(Some(receive));
+        }
+    }
+
+    /// What lies in a shared queue belongs to all its QPs: only what this one has in hand is flushed. No more will be taken,
+    /// which the program is told once, so that it knows when it has seen all (IBA 10.2.9.3, `ibv_get_async_event(3)`).
+    fn flush_shared<D: Device>(&mut self, dev: &mut D) {
+        self.resp.flush = false;
+        while let Some(w) = self.take_held_receive() {
+            dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr, Check::Flushed));
+        }
+        dev.raise(AsyncEventType::QpLastWqeReached);
+    }
+
     /// Completes every receive that is posted, and the one in use, with a flush error.
     pub(crate) fn flush_receives<D: Device>(&mut self, dev: &mut D) {
-        self.resp.drop_partial();
+        if self.config.srq {
+            return self.flush_shared(dev);
+        }
+        self.drop_partial(dev);
         while let Recv::Wqe(w) = self.take_receive(dev) {
             dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr, Check::Flushed));
         }

@@ -18,7 +18,7 @@ impl Qp {
         let from = self.state();
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
         if to == QpState::Reset {
-            self.reset(sq);
+            self.reset(dev, sq);
         } else {
             let mut held = self.attr();
             state::apply(mask, attr, &mut held);
@@ -84,7 +84,12 @@ impl Qp {
         }
     }
 
-    fn reset(&mut self, sq: &mut SendQueue) {
+    fn reset<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue) {
+        if self.config.srq
+            && let Some(receive) = self.take_held_receive()
+        {
+            dev.put_back(receive);
+        }
         self.attr = Held::default();
         self.req = Requester::default();
         self.resp = Responder::default();

@@ -38,6 +38,7 @@ impl Qp {
                 }
             }
         }
+        self.finish_local(dev, sq);
         self.report_stop(dev, sq);
     }
 

@@ -49,6 +49,11 @@ impl Qp {
                 Step::Send => {}
             }
             *budget -= 1;
+            let wqe = *sq.wqe(self.req.cursor.wqe);
+            if wqe.req.opcode.is_local() {
+                self.carry_out(dev, sq, &wqe);
+                continue;
+            }
             if self.req.cursor.wqe == self.req.assigned {
                 self.assign(sq);
             }
@@ -96,7 +101,7 @@ impl Qp {
             self.stop_at_cursor(status, check);
             return Step::Wait;
         }
-        let bytes = if wqe.req.opcode.is_read_or_atomic() {
+        let bytes = if wqe.req.opcode.is_read_or_atomic() || wqe.req.opcode.is_local() {
             0
         } else {
             let sent =
@@ -140,14 +145,44 @@ impl Qp {
         self.check_sges(dev, sq, index, wqe).map_err(|f| (WcStatus::LocProtErr, f.local_check()))
     }
 
+    /// Binds a window or invalidates a key, in its turn, once: an element that was done before is only passed, when
+    /// packets before it are sent again. It is finished when all before it is.
+    fn carry_out<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, wqe: &SendWqe) {
+        if !wqe.done {
+            let (pd, qpn) = (self.config.pd, self.config.qpn);
+            let done = if wqe.req.opcode == WrOpcode::BindMw {
+                dev.bind(pd, qpn, &wqe.req.bind_window()).map_err(|check| (WcStatus::MwBindErr, check))
+            } else {
+                dev.invalidate_own(pd, qpn, wqe.req.imm).map_err(|check| (WcStatus::LocQpOpErr, check))
+            };
+            if let Err((status, check)) = done {
+                return self.stop_at_cursor(status, check);
+            }
+            self.assign(sq);
+        }
+        self.req.cursor.wqe = self.req.cursor.wqe.wrapping_add(1);
+        self.finish_local(dev, sq);
+    }
+
+    /// Completes what needs no answer and has no predecessor left.
+    pub(crate) fn finish_local<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue) {
+        while sq.head() != self.req.assigned && sq.wqe(sq.head()).req.opcode.is_local() {
+            self.complete_head(dev, sq, WcStatus::Success, Check::None);
+        }
+    }
+
     /// Gives the element at the cursor its PSNs: now it has begun.
     fn assign(&mut self, sq: &mut SendQueue) {
         let (index, first, mtu) = (self.req.cursor.wqe, self.req.next_psn, self.mtu());
         let Some(w) = sq.wqe_mut(index) else { return };
         w.first_psn = first;
-        w.npsn = if w.req.opcode.is_atomic() { 1 } else { w.length.div_ceil(mtu).max(1) };
+        w.npsn = match w.req.opcode {
+            o if o.is_local() => 0,
+            o if o.is_atomic() => 1,
+            _ => w.length.div_ceil(mtu).max(1),
+        };
         w.response_psn = first;
-        w.done = false;
+        w.done = w.req.opcode.is_local();
         self.req.next_psn = end_psn(w);
         self.req.cursor.psn = first;
         self.req.assigned = index.wrapping_add(1);
@@ -158,6 +193,7 @@ impl Qp {
         match wqe.req.opcode {
             WrOpcode::Send | WrOpcode::SendWithImm | WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => true,
             WrOpcode::SendWithInv => self.config.qp_type == QpType::Rc,
+            WrOpcode::LocalInv | WrOpcode::BindMw => true,
             // The answer has to land in memory, so it cannot be inline.
             o if o.is_read_or_atomic() => {
                 self.config.qp_type == QpType::Rc

@@ -30,7 +30,8 @@ impl Qp {
         let stored = if total > receive.capacity().min(MAX_MESSAGE) {
             Err(Fault::TooLong)
         } else {
-            scatter(dev, self.config.pd, &receive, received as u32, &inc.payload).map_err(Fault::Local)
+            scatter(dev, self.receive_pd(&receive), &receive, received as u32, &inc.payload)
+                .map_err(Fault::Local)
         };
         // On a fault the receive stays with the message: RC reports it, UC uses it for the next message.
         if let Err(fault) = stored {
@@ -180,6 +181,11 @@ impl Qp {
             let newest = self.resp.expected.prev();
             self.resp.acknowledge(newest, Syndrome::ack(Syndrome::NO_CREDITS));
         }
+    }
+
+    /// The protection domain that the keys of a receive belong to.
+    pub(crate) fn receive_pd(&self, receive: &ReceiveWqe) -> u32 {
+        receive.srq.map_or(self.config.pd, |srq| srq.pd)
     }
 
     /// The completion of a receive.

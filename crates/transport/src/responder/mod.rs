@@ -172,13 +172,6 @@ impl Responder {
         }
     }
 
-    /// Forgets an unfinished message; its receive is used by the next one.
-    pub(crate) fn drop_partial(&mut self) {
-        if let Some(receive) = self.take_current_receive() {
-            self.work.spare.put(Some(receive));
-        }
-    }
-
     /// The receive that was taken and not filled.
     pub(crate) fn take_spare(&mut self) -> Option<ReceiveWqe> {
         self.work.spare.get().and_then(Option::as_ref)?;

@@ -251,6 +251,18 @@ bodies! {
         reserved: [u8; 8] = 48;
     }
 
+    /// ALLOC_MW (ibv_alloc_mw(3)).
+    AllocMw for [AllocMw] {
+        /// `enum ibv_mw_type`.
+        mw_type: u8 = 12;
+        /// Always zero.
+        reserved0: [u8; 3] = 13;
+        /// R_Key granted.
+        rkey: U32 = 16;
+        /// Always zero.
+        reserved1: [u8; 36] = 20;
+    }
+
     /// CREATE_CQ, RESIZE_CQ, CREATE_SRQ, MODIFY_SRQ: a queue and its size.
     CreateQueue for [CreateCq, ModifyCq, ResizeCq, CreateSrq, ModifySrq] {
         /// Entries asked for.
