@@ -182,6 +182,10 @@ const TEXTS: &[(&str, &str)] = &[
         "Refusals are explained on standard error. Signals and the exit status are the program's own; it is 127 if there is no such program and 126 if it cannot be run, as in a shell.",
         "被拒绝的调用会在标准错误上得到解释。信号和退出状态都是程序自己的；没有这个程序时状态为 127，不能运行时为 126，与 shell 一样。",
     ),
+    (
+        "Let the program find the device below /sys/class/infiniband and /dev/infiniband too, in namespaces of its own",
+        "让程序在自己的命名空间中，也能在 /sys/class/infiniband 和 /dev/infiniband 下找到设备",
+    ),
     ("The program and its arguments", "程序及其参数"),
     // devices
     ("Show the devices, their GIDs and the reason for each", "显示设备、它们的 GID，以及各自的原因"),
@@ -353,7 +357,9 @@ const ENVIRONMENT_IN_CHINESE: &str = "\
   GLASSNIC_LIBDIR   libibverbs.so.1 和 librdmacm.so.1 所在的文件夹
   GLASSNIC_DIR      进程彼此发现所用的文件夹
   GLASSNIC_CAPTURE  进程把报文写成 pcapng 的文件夹；由 glassnic capture 设置
-  GLASSNIC_KEEP     1：程序关闭 NIC 之后，仍保留它的经历以供查看";
+  GLASSNIC_KEEP     1：程序关闭 NIC 之后，仍保留它的经历以供查看
+  GLASSNIC_UCX      0：不理会 UCX；它于是找不到 /dev/infiniband/uverbs0
+  GLASSNIC_RECORDER 0：没有飞行记录器，用于看它的代价";
 
 #[cfg(test)]
 mod tests {

@@ -62,6 +62,7 @@ Environment:
   GLASSNIC_DIR      folder in which processes find each other
   GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it
   GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it
+  GLASSNIC_UCX      0: leave UCX alone, which then looks for /dev/infiniband/uverbs0 in vain
   GLASSNIC_RECORDER 0: no flight recorder, to see what it costs";
 
 #[derive(Subcommand)]
@@ -72,6 +73,9 @@ enum Task {
     /// is 127 if there is no such program and 126 if it cannot be run, as in a shell.
     #[command(arg_required_else_help = false)]
     Run {
+        /// Let the program find the device below /sys/class/infiniband and /dev/infiniband too, in namespaces of its own
+        #[arg(long)]
+        sysfs: bool,
         /// The program and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
         command: Vec<OsString>,
@@ -232,7 +236,7 @@ fn main() -> ExitCode {
     };
     let done = |()| 0;
     let result = match cli.command {
-        Task::Run { command } => return run::run(&command),
+        Task::Run { sysfs, command } => return run::run(&command, sysfs),
         Task::Devices { json } => devices::devices(json).map(done),
         Task::Capture { output, pid, seconds, .. } if !pid.is_empty() => {
             capture::processes(&output, &pid, seconds)

@@ -18,7 +18,9 @@ const EXIT_NOT_FOUND: u8 = 127;
 const EXIT_NOT_EXECUTABLE: u8 = 126;
 
 /// Replaces this process by the program, so that signals and the exit status need no passing on.
-pub(crate) fn run(words: &[OsString]) -> ExitCode {
+///
+/// With `sysfs` it gets a view of the file system of its own first.
+pub(crate) fn run(words: &[OsString], sysfs: bool) -> ExitCode {
     let Some((program, arguments)) = words.split_first() else {
         let why = lang()
             .pick("run needs a program; see glassnic run --help", "run 需要一个程序；见 glassnic run --help");
@@ -34,6 +36,12 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     let mut command = Command::new(program);
     command.args(arguments);
     prepare(&mut command, &libraries);
+    if sysfs {
+        if let Err(why) = glassnic_verbs::sysfs::enter() {
+            return fail(&why.in_words(lang()), EXIT_USAGE);
+        }
+        command.env(glassnic_verbs::sysfs::VARIABLE, glassnic_verbs::sysfs::CLASSES);
+    }
     let error = command.exec();
     let name = program.display();
     match error.kind() {

@@ -37,6 +37,7 @@ mod rates;
 mod shared_receive;
 mod store;
 mod sysfs;
+mod ucx;
 mod unsupported;
 mod window;
 

@@ -322,7 +322,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
     }))
 }
 
-/// The rows of the GID table that are not empty; how many, or an error number below zero.
+/// The rows of the GID table that are not empty; how many, or an error number below zero: EINVAL where the array is too short.
 ///
 /// # Safety
 /// `entries` is null or an array of `max` structs of `size` bytes.
@@ -339,13 +339,18 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
         if entries.is_null() && max > 0 {
             return Err(broken(call, Rule::NullPointer { what: Field::Gid }));
         }
-        Ok(gid_entries(&opened.context))
+        let rows = gid_entries(&opened.context);
+        if max < rows.len() {
+            // As the kernel: a part of the table is no answer.
+            let (offered, min, max) = (max as u64, rows.len() as u64, GID_TABLE_LEN.into());
+            return Err(broken(call, Rule::OutOfRange { what: Field::NumEntries, offered, min, max }));
+        }
+        Ok(rows)
     });
     match rows {
         Ok(rows) => {
-            let rows = rows.iter().take(max);
             let count = rows.len();
-            for (n, row) in rows.enumerate() {
+            for (n, row) in rows.iter().enumerate() {
                 // SAFETY: there are `max` structs of `size` bytes.
                 unsafe { copy_out(row, entries.cast::<u8>().add(n * size), size) };
             }

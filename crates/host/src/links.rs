@@ -171,9 +171,7 @@ impl Links {
             if self.own_blocks.contains(&((dest.value() >> 12) as u16)) {
                 return Route::Memory;
             }
-            // A process of another pid namespace has a number that means nothing to us: its memory is out of reach.
-            let reach =
-                |n: &Arc<Node>| n.owner_of(dest.value()).filter(|o| o.pid_namespace == n.me().pid_namespace);
+            let reach = |n: &Arc<Node>| n.owner_of(dest.value()).filter(|o| o.shares_memory_with(&n.me()));
             if let Some(owner) = self.node.as_ref().and_then(reach) {
                 return Route::Shm(owner);
             }

@@ -387,8 +387,12 @@ impl Runtime {
             return;
         }
         let Ok(all) = iface::interfaces() else { return };
+        let mut changed = false;
         for device in &self.devices {
-            device.update(all.iter().find(|i| i.name == device.interface));
+            changed |= device.update(all.iter().find(|i| i.name == device.interface));
+        }
+        if changed {
+            crate::sysfs::renew(&self.devices);
         }
         // Even if a query of the port was quicker than the news: it has not told everybody.
         engine.links.set_addresses(&addresses());

@@ -42,6 +42,19 @@ pub fn monotonic_ns() -> u64 {
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
+/// Gives this process a mount namespace of its own, and a user namespace too where asked.
+///
+/// # Errors
+/// unshare(2); EINVAL for a user namespace in a process of several threads.
+pub(crate) fn unshare(user: bool) -> io::Result<()> {
+    let flags = libc::CLONE_NEWNS | if user { libc::CLONE_NEWUSER } else { 0 };
+    // SAFETY: takes a number; memory and descriptors stay as they are.
+    match unsafe { libc::unshare(flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The address is not that of ordinary memory: see [`special`].
 pub(crate) fn is_special(addr: u64) -> bool {
     addr & (GUARD | NOTHING) != 0

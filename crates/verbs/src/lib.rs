@@ -21,6 +21,7 @@ pub use cq::Cq;
 pub use glassnic_events as events;
 pub use glassnic_host::inspect;
 pub use glassnic_host::profile;
+pub use glassnic_host::sysfs;
 pub use glassnic_host::{
     AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice,
     Interface, Problem, Ways, Words,
