@@ -146,6 +146,7 @@ readers! {
     fn read_imm_data -> u32 = |cqe| imm_data(cqe);
     fn read_qp_num -> u32 = |cqe| cqe.completion.qpn.value();
     fn read_src_qp -> u32 = |cqe| cqe.completion.src_qp.value();
+    fn read_sl -> u8 = |cqe| cqe.completion.sl;
     fn read_wc_flags -> c_uint = |cqe| flags(cqe);
     /// Nanoseconds on the clock of `ibv_query_rt_values_ex`.
     fn read_completion_ts -> u64 = |cqe| cqe.timestamp_ns;

@@ -16,6 +16,8 @@ mod attributes;
 mod completion;
 mod completion_ex;
 mod context;
+#[cfg(test)]
+mod coverage;
 mod device;
 mod device_memory;
 mod events;
