@@ -30,6 +30,7 @@ fn ucx_finds_the_device() {
     assert!(!finished.stdout.contains("glass0"), "{finished}");
 }
 
+/// Two processes. `rc_v` is `rc_verbs` with `ud_verbs` for its connections: by itself, and without a connection manager, it has none.
 fn perftest(transports: &str, test: &str, options: &[&str]) {
     let _slot = slot::take();
     let port = free_port();
@@ -58,15 +59,15 @@ macro_rules! perftests {
 }
 
 perftests! {
-    rc_tag_latency "rc_verbs,self" "tag_lat" [];
-    rc_tag_bandwidth_eager "rc_verbs,self" "tag_bw" ["-s", "4096"];
-    rc_tag_bandwidth_rendezvous "rc_verbs,self" "tag_bw" ["-s", "1048576", "-n", "200"];
-    rc_put "rc_verbs,self" "ucp_put_bw" ["-s", "65536"];
-    rc_get "rc_verbs,self" "ucp_get" ["-s", "65536"];
-    rc_add "rc_verbs,self" "ucp_add" [];
-    rc_fetch_add "rc_verbs,self" "ucp_fadd" [];
-    rc_swap "rc_verbs,self" "ucp_swap" [];
-    rc_compare_swap "rc_verbs,self" "ucp_cswap" [];
+    rc_tag_latency "rc_v,self" "tag_lat" [];
+    rc_tag_bandwidth_eager "rc_v,self" "tag_bw" ["-s", "4096"];
+    rc_tag_bandwidth_rendezvous "rc_v,self" "tag_bw" ["-s", "1048576", "-n", "200"];
+    rc_put "rc_v,self" "ucp_put_bw" ["-s", "65536"];
+    rc_get "rc_v,self" "ucp_get" ["-s", "65536"];
+    rc_add "rc_v,self" "ucp_add" [];
+    rc_fetch_add "rc_v,self" "ucp_fadd" [];
+    rc_swap "rc_v,self" "ucp_swap" [];
+    rc_compare_swap "rc_v,self" "ucp_cswap" [];
     ud_tag_latency "ud_verbs,self" "tag_lat" [];
     ud_tag_bandwidth_eager "ud_verbs,self" "tag_bw" ["-s", "4096"];
     ud_tag_bandwidth_rendezvous "ud_verbs,self" "tag_bw" ["-s", "262144", "-n", "200"];

@@ -25,6 +25,7 @@ pub(crate) const TEST: &[&str] = &[
     "rdmacm-utils",
     "tcpdump",
     "tshark",
+    "ucx-utils",
     "util-linux",
 ];
 

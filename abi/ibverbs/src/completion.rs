@@ -409,6 +409,7 @@ fn completion(cqe: &Cqe) -> ibv_wc {
         imm_data: imm_data(cqe),
         qp_num: c.qpn.value(),
         src_qp: c.src_qp.value(),
+        sl: c.sl,
         wc_flags: if c.status == WcStatus::Success { c.flags.bits() } else { 0 },
         ..ibv_wc::ZERO
     }

@@ -160,6 +160,7 @@ readers! {
     fn read_qp_num -> u32 = |cqe| cqe.completion.qpn.value();
     fn read_src_qp -> u32 = |cqe| cqe.completion.src_qp.value();
     fn read_wc_flags -> c_uint = |cqe| wc_flags(cqe);
+    fn read_sl -> u8 = |cqe| cqe.completion.sl;
     /// Nanoseconds on the clock of `ibv_query_rt_values_ex`.
     fn read_completion_ts -> u64 = |cqe| cqe.timestamp_ns;
     /// Nanoseconds since 1970.

@@ -17,6 +17,8 @@ mod buffer;
 mod completion;
 mod completion_ex;
 mod context;
+#[cfg(test)]
+mod coverage;
 mod device;
 mod device_memory;
 mod domain;

@@ -19,7 +19,13 @@ macro_rules! refused {
             unsupported::code(stringify!($name));
             $($value)?
         }
-    )*};
+    )*
+        /// Where they are.
+        #[cfg(test)]
+        pub(crate) fn refused() -> Vec<usize> {
+            vec![$($name as *const () as usize),*]
+        }
+    };
 }
 
 refused! {
@@ -116,7 +122,7 @@ pub(crate) const CQ: ibv_cq_ex = ibv_cq_ex {
     read_src_qp: Some(completion_ex::read_src_qp),
     read_wc_flags: Some(completion_ex::read_wc_flags),
     read_slid: Some(read_u32),
-    read_sl: Some(read_u8),
+    read_sl: Some(completion_ex::read_sl),
     read_dlid_path_bits: Some(read_u8),
     read_completion_ts: Some(completion_ex::read_completion_ts),
     read_cvlan: Some(read_u16),

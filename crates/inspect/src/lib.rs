@@ -11,6 +11,7 @@ mod decode;
 pub mod doctor;
 pub mod draw;
 mod model;
+mod objects;
 pub mod qp_text;
 mod read;
 pub mod text;

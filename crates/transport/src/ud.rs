@@ -11,7 +11,7 @@ use crate::qp::{Progress, Qp};
 use crate::queue::SendQueue;
 use crate::requester::{Stop, gather};
 use crate::responder::{Fault, Message, scatter};
-use crate::wqe::{SendFlags, SendWqe, WcFlags};
+use crate::wqe::{SendFlags, SendWqe, WcFlags, packet_type};
 
 /// Bytes that a UD receive holds before the payload (IBA 11.4.1.2).
 pub(crate) const GRH_LEN: u32 = 40;
@@ -135,6 +135,7 @@ impl Qp {
         let mut c = self.received(&receive, WcOpcode::Recv, GRH_LEN + len, inc);
         c.src_qp = deth.src_qp;
         c.flags |= WcFlags::GRH;
+        c.sl = packet_type(inc.src_gid);
         dev.complete_recv(c);
         Ok(())
     }

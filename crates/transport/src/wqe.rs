@@ -282,8 +282,18 @@ pub struct Completion {
     pub releases: u32,
     /// The peer set the solicited bit.
     pub solicited: bool,
+    /// UD: what kind of packet it was ([`packet_type`]); `ibv_wc.sl`.
+    pub sl: u8,
     /// The number of the [`Check`](glassnic_events::Check) that failed (`ibv_wc.vendor_err`); 0 without a failure.
     pub vendor_err: u32,
+}
+
+/// What a UD receive says of its packet besides the GRH: which IP it had, below UDP (annex A17.4.5.1). Ethernet has no use
+/// for the service level, so hardware puts it there; the values are those of ConnectX, which UCX asks for.
+pub(crate) fn packet_type(src_gid: [u8; 16]) -> u8 {
+    /// RoCEv2: there is a UDP header.
+    const UDP: u8 = 8;
+    UDP | if glassnic_wire::ip::ip_from_gid(src_gid).is_ipv4() { 2 } else { 1 }
 }
 
 impl Default for Completion {
@@ -299,6 +309,7 @@ impl Default for Completion {
             src_qp: Qpn::default(),
             releases: 0,
             solicited: false,
+            sl: 0,
             vendor_err: 0,
         }
     }
