@@ -84,6 +84,7 @@ local names = {
     [6] = "moved by the connection manager",
     [7] = "the device stopped",
     [8] = "its process died",
+    [9] = "provoked by glassnic event",
   },
   Check = {
     [0] = "no check failed",
@@ -132,6 +133,7 @@ local names = {
     [66] = "the peer is gone",
     [67] = "the device stopped",
     [68] = "flushed after an earlier error",
+    [69] = "somebody asked for a fatal error with glassnic event",
   },
   DropReason = {
     [1] = "malformed packet",
@@ -337,6 +339,8 @@ local b = {
     { ProtoField.uint32("glassnic.create_queue.channel_or_type", "channel_or_type", base.DEC), 24, 4 },
     { ProtoField.uint32("glassnic.create_queue.comp_vector", "comp_vector", base.DEC), 28, 4 },
     { ProtoField.uint32("glassnic.create_queue.limit", "limit", base.DEC), 32, 4 },
+    { ProtoField.uint16("glassnic.create_queue.moderate_count", "moderate_count", base.DEC), 36, 2 },
+    { ProtoField.uint16("glassnic.create_queue.moderate_period", "moderate_period", base.DEC), 38, 2 },
   },
   create_ah = {
     { ProtoField.ipv6("glassnic.create_ah.dgid", "dgid"), 12, 16 },
