@@ -26,6 +26,8 @@ pub(crate) struct Engine {
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
+    /// What time it was, monotonic ns.
+    pub at_ns: u64,
     /// Something came in or went out.
     pub busy: bool,
     /// More can be done at once.

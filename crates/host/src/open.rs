@@ -419,9 +419,9 @@ impl OpenNic {
         self.runtime.transmit();
     }
 
-    /// Makes a step.
-    pub fn progress(&self) {
-        self.runtime.progress();
+    /// Makes a step; see [`Runtime::progress`].
+    pub fn progress(&self) -> Option<u64> {
+        self.runtime.progress()
     }
 
     /// Takes the NIC out of the engine, with all that is left on it. Does nothing the second time.

@@ -58,10 +58,10 @@ impl Cq {
         if n > 0 {
             return n;
         }
-        self.context.nic.progress();
+        let at_ns = self.context.nic.progress();
         let n = self.queue.poll(most, take);
         if n == 0 {
-            self.context.nic.runtime().note_empty_poll();
+            self.context.nic.runtime().note_empty_poll(at_ns);
         }
         n
     }
