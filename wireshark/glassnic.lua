@@ -84,6 +84,7 @@ local names = {
     [6] = "moved by the connection manager",
     [7] = "the device stopped",
     [8] = "its process died",
+    [9] = "provoked by glassnic event",
   },
   Check = {
     [0] = "no check failed",
@@ -119,6 +120,12 @@ local names = {
     [53] = "the response does not fit the request",
     [54] = "the address handle is not usable",
     [55] = "the memory window cannot be bound this way",
+    [58] = "the window's region has no IBV_ACCESS_MW_BIND",
+    [59] = "the window permits remote writing, its region no local writing",
+    [60] = "the window, its region and the QP are not of one PD",
+    [61] = "the window reaches outside its region",
+    [62] = "a type 2 window is set free by an invalidation alone",
+    [63] = "the key is not that of a bound type 2 window",
     [56] = "no link leads to the destination",
     [57] = "the QP cannot carry out the operation",
     [64] = "the program moved the QP to ERR",
@@ -126,6 +133,7 @@ local names = {
     [66] = "the peer is gone",
     [67] = "the device stopped",
     [68] = "flushed after an earlier error",
+    [69] = "somebody asked for a fatal error with glassnic event",
   },
   DropReason = {
     [1] = "malformed packet",
@@ -201,6 +209,8 @@ local names = {
     [30] = "ATTACH_MCAST",
     [31] = "DETACH_MCAST",
     [32] = "QUERY_PORT",
+    [33] = "ALLOC_DM",
+    [34] = "FREE_DM",
     [256] = "STATE_MOVED",
     [257] = "REFUSAL",
     [258] = "COMPLETION_ERROR",
@@ -318,6 +328,10 @@ local b = {
     { ProtoField.uint32("glassnic.reg_mr.lkey", "lkey", base.HEX), 40, 4 },
     { ProtoField.uint32("glassnic.reg_mr.rkey", "rkey", base.HEX), 44, 4 },
   },
+  alloc_mw = {
+    { ProtoField.uint8("glassnic.alloc_mw.mw_type", "mw_type", base.DEC), 12, 1 },
+    { ProtoField.uint32("glassnic.alloc_mw.rkey", "rkey", base.HEX), 16, 4 },
+  },
   create_queue = {
     { ProtoField.uint32("glassnic.create_queue.entries", "entries", base.DEC), 12, 4 },
     { ProtoField.uint32("glassnic.create_queue.granted", "granted", base.DEC), 16, 4 },
@@ -325,6 +339,8 @@ local b = {
     { ProtoField.uint32("glassnic.create_queue.channel_or_type", "channel_or_type", base.DEC), 24, 4 },
     { ProtoField.uint32("glassnic.create_queue.comp_vector", "comp_vector", base.DEC), 28, 4 },
     { ProtoField.uint32("glassnic.create_queue.limit", "limit", base.DEC), 32, 4 },
+    { ProtoField.uint16("glassnic.create_queue.moderate_count", "moderate_count", base.DEC), 36, 2 },
+    { ProtoField.uint16("glassnic.create_queue.moderate_period", "moderate_period", base.DEC), 38, 2 },
   },
   create_ah = {
     { ProtoField.ipv6("glassnic.create_ah.dgid", "dgid"), 12, 16 },
@@ -419,6 +435,7 @@ local bodies = {
   [0x000a] = b.reg_mr, -- REG_MR
   [0x000b] = b.reg_mr, -- REREG_MR
   [0x000c] = b.reg_mr, -- DEREG_MR
+  [0x000d] = b.alloc_mw, -- ALLOC_MW
   [0x0010] = b.create_queue, -- CREATE_CQ
   [0x0011] = b.create_queue, -- MODIFY_CQ
   [0x0012] = b.create_queue, -- RESIZE_CQ

@@ -96,7 +96,8 @@ impl End {
             max_recv_sge: 1,
             max_inline_data: SMALL as u32,
         };
-        let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: true };
+        let init =
+            QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all: true };
         let qp = pd.create_qp(&init).map_err(refused)?;
         let address = Address { qpn: qp.qpn(), gid, memory: at, rkey: mr.rkey() };
         let (posted, done, receives, received, failed) = (0, 0, 0, 0, None);

@@ -1,20 +1,19 @@
 //! `glassnic doctor`: what is wrong, and what to change.
 
-use std::env;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use glassnic_explain::both;
+use glassnic_inspect::Host;
 use glassnic_inspect::doctor::{self, Fault, Finding, Severity, Whom};
-use glassnic_inspect::{Host, NicState};
-use glassnic_verbs::inspect::{Folder, RUN_VARIABLE, monotonic_ns};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{GRACE, Program};
-use crate::{lang, libdir, out, run};
+use crate::follow::Run;
+use crate::program::GRACE;
+use crate::{lang, out};
 
 /// Something was found.
 const EXIT_FINDINGS: u8 = 1;
@@ -22,8 +21,6 @@ const EXIT_FINDINGS: u8 = 1;
 const TICK: Duration = Duration::from_millis(200);
 /// How often, of the time that it is given, it is looked at to see what grows.
 const LOOKS: u32 = 3;
-/// Keeps a segment that its program has closed.
-const KEEP: &str = "GLASSNIC_KEEP";
 
 /// Whom to look at, and how to say what is found.
 #[derive(Args)]
@@ -53,10 +50,10 @@ pub(crate) struct How {
 /// # Errors
 /// One line.
 pub(crate) fn doctor(how: &How) -> Result<u8, String> {
-    let (findings, program) = if how.command.is_empty() {
+    let (findings, mut run) = if how.command.is_empty() {
         (processes(how)?, None)
     } else {
-        program(how).map(|(findings, program)| (findings, Some(program)))?
+        program(how).map(|(findings, run)| (findings, Some(run)))?
     };
     let text = if how.json {
         let reports = doctor::json(lang(), &findings);
@@ -67,7 +64,7 @@ pub(crate) fn doctor(how: &How) -> Result<u8, String> {
     // The status tells the same to somebody who does not read.
     let _ = out::print(&text)?;
     let status = if findings.is_empty() { 0 } else { EXIT_FINDINGS };
-    Ok(program.map_or(status, |mut program| program.status_or(status)))
+    Ok(run.as_mut().map_or(status, |run| run.program.status_or(status)))
 }
 
 fn processes(how: &How) -> Result<Vec<Finding>, String> {
@@ -88,33 +85,28 @@ fn processes(how: &How) -> Result<Vec<Finding>, String> {
 
 /// A program that runs, and what was found until now.
 struct Patient {
-    /// The number that its processes show in their segments.
-    run: u64,
-    program: Program,
+    run: Run,
+    /// In the order in which they were first found.
     errors: Vec<Finding>,
+    /// Where in `errors` each is.
+    known: BTreeMap<Key, usize>,
 }
 
+/// What is the same in two findings that say the same of the same: rule, process, QPN.
+type Key = (&'static str, u32, Option<u32>);
+
 /// Runs a program and looks at it until its end, or for as long as was asked.
-fn program(how: &How) -> Result<(Vec<Finding>, Program), String> {
-    let (name, arguments) =
-        how.command.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
-    let mut command = Command::new(name);
-    command.args(arguments);
-    run::prepare(&mut command, &libdir::find()?);
-    let run = monotonic_ns();
-    command.env(KEEP, "1").env(RUN_VARIABLE, run.to_string());
-    let mut patient = Patient { run, program: Program::start(&mut command)?, errors: Vec::new() };
+fn program(how: &How) -> Result<(Vec<Finding>, Run), String> {
+    let run = Run::start(&how.command, |_| Ok(()))?;
+    let mut patient = Patient { run, errors: Vec::new(), known: BTreeMap::new() };
     let started = Instant::now();
     let limit = how.after.map(Duration::from_secs);
     let mut looks = Vec::new();
     loop {
-        // In this order: what the program did last is read after its end.
-        let ended = patient.program.has_ended()?;
+        let ended = patient.run.has_ended()?;
         let host = Host::read(lang())?;
         let mut findings = patient.look(&host);
         if ended {
-            patient.wait_for_the_rest()?;
-            forget(run);
             return Ok(patient.with_errors(findings));
         }
         let has_run = |time: Duration| started.elapsed() >= time;
@@ -123,34 +115,33 @@ fn program(how: &How) -> Result<(Vec<Finding>, Program), String> {
             looks.push(host);
         }
         if is_due {
-            let pids = looks.last().map(|host| patient.pids(host)).unwrap_or_default();
-            findings.extend(doctor::growth(&looks, Some(&pids)));
+            findings.extend(doctor::growth(&looks, Some(&patient.pids())));
             if how.end {
                 patient.end()?;
-                forget(run);
             }
-            return Ok((findings, patient.program));
+            return Ok((findings, patient.run));
         }
         // A program that ends is noticed soon; one that goes on is not disturbed.
         let next = Instant::now() + TICK;
-        while Instant::now() < next && !patient.program.has_ended()? {
+        while Instant::now() < next && !patient.run.program.has_ended()? {
             thread::sleep(TICK / 10);
         }
     }
 }
 
 impl Patient {
-    fn pids(&self, host: &Host) -> Vec<u32> {
-        let own = host.nics.iter().filter(|nic| nic.model.run == self.run);
-        own.map(|nic| nic.model.pid).collect()
+    /// The processes that it started and that have, or had, a NIC.
+    fn pids(&self) -> Vec<u32> {
+        self.run.follower.nics().iter().map(|nic| nic.view.pid()).collect()
     }
 
     /// What is wrong now. Errors are remembered: the QPs may be gone when the program has ended.
     fn look(&mut self, host: &Host) -> Vec<Finding> {
-        let pids = self.pids(host);
+        let pids = self.pids();
         let findings = doctor::examine(host, Whom { pids: Some(&pids), gone: false });
         for error in findings.iter().filter(|finding| finding.severity == Severity::Error) {
-            match self.errors.iter_mut().find(|known| is_same(known, error)) {
+            let at = *self.known.entry(key(error)).or_insert(self.errors.len());
+            match self.errors.get_mut(at) {
                 Some(known) => *known = error.clone(),
                 None => self.errors.push(error.clone()),
             }
@@ -159,42 +150,29 @@ impl Patient {
     }
 
     /// What was found at the end, and before.
-    fn with_errors(self, mut findings: Vec<Finding>) -> (Vec<Finding>, Program) {
+    fn with_errors(self, mut findings: Vec<Finding>) -> (Vec<Finding>, Run) {
+        let mut of_qp = BTreeMap::<Option<u32>, Vec<Key>>::new();
+        for error in &self.errors {
+            of_qp.entry(error.qpn).or_default().push(key(error));
+        }
         // Of a QP that is gone only its first error is left; while it was there more was known.
         let known = |finding: &Finding| {
             let is_left = matches!(finding.fault, Fault::Failed { state: None, .. });
-            is_left && self.errors.iter().any(|error| !is_same(error, finding) && error.qpn == finding.qpn)
+            let mut others = of_qp.get(&finding.qpn).into_iter().flatten();
+            is_left && others.any(|other| *other != key(finding))
         };
         findings.retain(|finding| !known(finding));
-        for error in self.errors {
-            if !findings.iter().any(|finding| is_same(finding, &error)) {
-                findings.push(error);
-            }
-        }
+        let told: BTreeSet<Key> = findings.iter().map(key).collect();
+        findings.extend(self.errors.into_iter().filter(|error| !told.contains(&key(error))));
         findings.sort_by_key(|finding| (finding.severity, finding.certainty));
-        (findings, self.program)
-    }
-
-    /// The processes that it started and whose NIC is open.
-    fn open(&self) -> Result<Vec<u32>, String> {
-        let host = Host::read(lang())?;
-        let own = host.nics.iter().filter(|nic| nic.model.run == self.run);
-        Ok(own.filter(|nic| nic.model.state == NicState::Open).map(|nic| nic.model.pid).collect())
-    }
-
-    /// Once we are to end, what outlives the program gets a while for it: a server in the background ends as its client does.
-    fn wait_for_the_rest(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + GRACE;
-        while self.program.is_interrupted() && Instant::now() < deadline && !self.open()?.is_empty() {
-            thread::sleep(TICK / 10);
-        }
-        Ok(())
+        (findings, self.run)
     }
 
     /// Ends the program and the processes with a NIC that it started.
     fn end(&mut self) -> Result<(), String> {
-        let mut pids = self.open()?;
-        pids.push(self.program.pid());
+        let open = self.run.follower.nics().iter().filter(|nic| nic.is_there());
+        let mut pids: Vec<u32> = open.map(|nic| nic.view.pid()).collect();
+        pids.push(self.run.program.pid());
         for (signal, patience) in [(Signal::TERM, GRACE), (Signal::KILL, Duration::MAX)] {
             for pid in pids.iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
                 // One that has ended meanwhile needs no signal.
@@ -202,7 +180,7 @@ impl Patient {
             }
             let asked = Instant::now();
             while asked.elapsed() < patience {
-                if self.program.has_ended()? {
+                if self.run.program.has_ended()? {
                     return Ok(());
                 }
                 thread::sleep(TICK / 10);
@@ -212,20 +190,6 @@ impl Patient {
     }
 }
 
-/// Whether two findings say the same of the same.
-fn is_same(one: &Finding, other: &Finding) -> bool {
-    let key = |finding: &Finding| (finding.fault.rule(), finding.process.pid, finding.qpn);
-    key(one) == key(other)
-}
-
-/// Removes the segments that were kept for us only; that of a crash stays, as ever.
-fn forget(run: u64) {
-    if env::var_os(KEEP).is_some() {
-        return;
-    }
-    let (Ok(host), Ok(folder)) = (Host::read(lang()), Folder::open()) else { return };
-    for nic in host.nics.iter().filter(|nic| nic.model.run == run && nic.model.state == NicState::Closed) {
-        // It may have been pruned.
-        let _ = folder.remove(&nic.model.segment);
-    }
+fn key(finding: &Finding) -> Key {
+    (finding.fault.rule(), finding.process.pid, finding.qpn)
 }

@@ -66,10 +66,14 @@ pub(crate) fn draw(options: &Options) -> Result<u8, String> {
     // Before anything runs: nobody wants to learn afterwards that it cannot be written.
     save(path, "")?;
     let mut kept = Kept::default();
-    let status = follow::program(&options.command, false, |follower| {
-        kept.look(follower);
-        Ok(())
-    })?;
+    let status = follow::program(
+        &options.command,
+        |_| Ok(()),
+        |follower| {
+            kept.look(follower);
+            Ok(())
+        },
+    )?;
     save(path, &write(&picture(lang(), &kept.sources())))?;
     Ok(status)
 }

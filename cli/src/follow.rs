@@ -1,7 +1,6 @@
-//! Following the flight recorders of NICs from outside: of one process, of all, or of a program that is run for it.
+//! Following the flight recorders of NICs from outside: of processes, of all, or of a program that is run for it.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
@@ -10,29 +9,31 @@ use std::time::{Duration, Instant};
 
 use glassnic_explain::both;
 use glassnic_verbs::Words;
-use glassnic_verbs::inspect::{Folder, NicView, RUN_VARIABLE, monotonic_ns};
+use glassnic_verbs::inspect::{Folder, NicView};
 use glassnic_wire::command::CommandRecord;
 
 use crate::out::Reader;
 use crate::program::{GRACE, Interrupts, Program};
-use crate::{fault, lang, libdir, run};
+use crate::{fault, lang, run};
 
 /// How often the recorders are read: long before they overwrite what was not.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Whose NICs are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// Those of all processes that run.
     Everybody,
-    Process(u32),
-    /// A program of ours, and all that it starts: they inherit this number, and show it in their segments.
+    /// Those of these processes.
+    Processes(Vec<u32>),
+    /// Those of a program of ours, and of all that it starts: they inherit this number, and show it in their segments.
     Program(u64),
 }
 
 /// A NIC that is followed.
 pub(crate) struct Nic {
     /// The name of its segment.
-    name: String,
+    pub(crate) name: String,
     /// What it shows.
     pub(crate) view: NicView,
 }
@@ -47,24 +48,18 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows the NICs of a process, or those of all processes that run.
+    /// Follows them. None has been found yet.
     ///
     /// # Errors
-    /// In a line, why the folder of this host's processes cannot be read.
-    pub(crate) fn of(pid: Option<u32>) -> Result<Self, String> {
-        Self::new(pid.map_or(Whom::Everybody, Whom::Process))
+    /// In a line, why the folder of this host's processes cannot be opened.
+    pub(crate) fn of(whom: Whom) -> Result<Self, String> {
+        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
+        Ok(Self { folder, whom, nics: Vec::new(), foreign: BTreeSet::new() })
     }
 
-    fn new(whom: Whom) -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
-        let foreign = match whom {
-            // What was there before is none of its own.
-            Whom::Program(_) => {
-                folder.segments().map_err(|error| error.in_words(lang()))?.into_iter().collect()
-            }
-            _ => BTreeSet::new(),
-        };
-        Ok(Self { folder, whom, nics: Vec::new(), foreign })
+    /// The folder of the segments.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// The NICs found so far, in the order in which they were; one that was found stays.
@@ -90,10 +85,10 @@ impl Follower {
     }
 
     fn is_meant(&self, view: &NicView) -> bool {
-        match self.whom {
+        match &self.whom {
             Whom::Everybody => view.is_open() && view.is_alive(),
-            Whom::Process(pid) => view.pid() == pid,
-            Whom::Program(run) => view.run() == run,
+            Whom::Processes(pids) => pids.contains(&view.pid()),
+            Whom::Program(run) => view.run() == *run,
         }
     }
 
@@ -103,71 +98,101 @@ impl Follower {
     }
 
     /// True while one of the NICs is open in a process that runs.
-    fn is_anybody_there(&self) -> bool {
-        self.nics.iter().any(|nic| nic.view.is_open() && nic.view.is_alive())
+    pub(crate) fn is_anybody_there(&self) -> bool {
+        self.nics.iter().any(Nic::is_there)
     }
 
-    /// Removes segments that were kept for us, unless the user wants to keep them too.
-    fn remove(&self) {
-        if env::var_os("GLASSNIC_KEEP").is_none() {
+    /// Removes the segments that were kept for us, unless the user wants to keep them too. Those of a crash stay, as ever; not
+    /// those of processes that ended because we were asked to end (`interrupted`).
+    pub(crate) fn remove(&mut self, interrupted: bool) {
+        self.find();
+        let is_left = |nic: &&Nic| !nic.view.is_open() || interrupted && !nic.view.is_alive();
+        if !run::keeps() {
             // Somebody else may have cleaned up before.
-            self.nics.iter().for_each(|nic| drop(self.folder.remove(&nic.name)));
+            self.nics.iter().filter(is_left).for_each(|nic| drop(self.folder.remove(&nic.name)));
         }
+    }
+}
+
+/// A program that runs for us to follow it, and all that it starts. What was kept for us goes when it is dropped.
+pub(crate) struct Run {
+    pub(crate) program: Program,
+    pub(crate) follower: Follower,
+    /// Until when what it left in the background may take to end, once we are to.
+    deadline: Option<Instant>,
+}
+
+impl Run {
+    /// Runs it as `glassnic run` does; `prepare` may set more.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn start(
+        words: &[OsString],
+        prepare: impl FnOnce(&mut Command) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        let (mut command, libraries) = run::command(words)?;
+        let number = run::prepare_to_follow(&mut command, &libraries);
+        prepare(&mut command)?;
+        let follower = Follower::of(Whom::Program(number))?;
+        Ok(Self { program: Program::start(&mut command)?, follower, deadline: None })
+    }
+
+    /// Whether it has ended, and NICs that were opened since. What the program did last is read after its end: look once
+    /// more when this says so.
+    ///
+    /// # Errors
+    /// One line, when the kernel does not tell.
+    pub(crate) fn has_ended(&mut self) -> Result<bool, String> {
+        let ended = self.program.has_ended()?;
+        self.follower.find();
+        if !ended || !self.program.is_interrupted() || !self.follower.is_anybody_there() {
+            return Ok(ended);
+        }
+        // A server in the background ends as its client does.
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + GRACE);
+        Ok(Instant::now() >= deadline)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.follower.remove(self.program.is_interrupted());
     }
 }
 
 /// Runs a program as `glassnic run` does and follows its NICs, and those of what it starts. Gives its exit status, or that
 /// of the signal that asked us to end.
 ///
-/// `look` is called again and again, and once more after the end; `quiet` leaves standard output to us.
+/// `prepare` may set more; `look` is called again and again, and once more after the end.
 ///
 /// # Errors
 /// One line.
 pub(crate) fn program(
     words: &[OsString],
-    quiet: bool,
+    prepare: impl FnOnce(&mut Command) -> Result<(), String>,
     mut look: impl FnMut(&Follower) -> Result<(), String>,
 ) -> Result<u8, String> {
-    let (name, arguments) =
-        words.split_first().ok_or_else(|| lang().pick("no program given", "没有给出程序"))?;
-    let libraries = libdir::find()?;
-    glassnic_verbs::profile::from_env().map_err(|error| error.in_words(lang()))?;
-    let run = monotonic_ns();
-    let mut follower = Follower::new(Whom::Program(run))?;
-    let mut command = Command::new(name);
-    command.args(arguments);
-    run::prepare(&mut command, &libraries);
-    // What ends before we have looked can still be read.
-    command.env("GLASSNIC_KEEP", "1").env(RUN_VARIABLE, run.to_string());
-    if quiet {
-        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        let stderr = stderr.map_err(|error| fault(lang().pick("standard error", "标准错误"), &error))?;
-        command.stdout(Stdio::from(stderr));
-    }
-    let mut program = Program::start(&mut command)?;
-    let mut deadline = None;
-    let result = loop {
-        // In this order: what the program did last is read after its end.
-        let ended = program.has_ended();
-        follower.find();
-        if let Err(why) = look(&follower) {
-            break Err(why);
-        }
-        match ended {
-            Ok(false) => {}
-            Ok(true) if program.is_interrupted() && follower.is_anybody_there() => {
-                // A server in the background ends as its client does.
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + GRACE);
-                if Instant::now() >= deadline {
-                    break Ok(());
-                }
-            }
-            ended => break ended.map(drop),
+    let mut run = Run::start(words, prepare)?;
+    loop {
+        let ended = run.has_ended()?;
+        look(&run.follower)?;
+        if ended {
+            return Ok(run.program.status());
         }
         thread::sleep(TICK);
-    };
-    follower.remove();
-    result.map(|()| program.status())
+    }
+}
+
+/// Leaves standard output to us: what a program writes there goes to standard error.
+///
+/// # Errors
+/// One line.
+pub(crate) fn quiet(command: &mut Command) -> Result<(), String> {
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+    let stderr = stderr.map_err(|error| fault(lang().pick("standard error", "标准错误"), &error))?;
+    command.stdout(Stdio::from(stderr));
+    Ok(())
 }
 
 /// Follows a process, or all, until there is nothing more to come, nobody reads any more, or a signal asks to end. Gives the
@@ -180,7 +205,7 @@ pub(crate) fn processes(
     mut look: impl FnMut(&Follower) -> Result<Reader, String>,
 ) -> Result<u8, String> {
     let mut interrupts = Interrupts::watch()?;
-    let mut follower = Follower::of(pid)?;
+    let mut follower = Follower::of(pid.map_or(Whom::Everybody, |pid| Whom::Processes(vec![pid])))?;
     follower.find();
     if let Some(pid) = pid.filter(|_| follower.nics.is_empty()) {
         return Err(no_nic(pid));
@@ -206,6 +231,11 @@ pub(crate) fn no_nic(pid: u32) -> String {
 }
 
 impl Nic {
+    /// Whether it is open in a process that runs.
+    pub(crate) fn is_there(&self) -> bool {
+        self.view.is_open() && self.view.is_alive()
+    }
+
     /// Its records from number `from` on.
     pub(crate) fn records(&self, from: u64) -> Vec<CommandRecord> {
         self.view.records(from)

@@ -132,6 +132,31 @@ fn bad_value(why: &(dyn std::error::Error + 'static)) -> String {
 /// Paragraphs of the definitions, and what they are in Chinese.
 const TEXTS: &[(&str, &str)] = &[
     (
+        "Let an asynchronous event happen on NICs of programs that run",
+        "让正在运行的程序的 NIC 上发生异步事件",
+    ),
+    (
+        "The program reads it as with hardware, by ibv_get_async_event(3): a port that goes down, a GID table that changes, a device that fails. Prints a line for each NIC where it happened.",
+        "程序像在硬件上一样用 ibv_get_async_event(3) 读到它：端口断开、GID 表改变、设备故障。每个发生了事件的 NIC 输出一行。",
+    ),
+    (
+        "The event, as in port-err, port-active, gid-change, device-fatal, qp-fatal, cq-err",
+        "事件，例如 port-err、port-active、gid-change、device-fatal、qp-fatal、cq-err",
+    ),
+    (
+        "port-err takes the port down until port-active: nothing leaves and nothing comes in. device-fatal stops the device, qp-fatal moves a QP to ERR, cq-err makes a CQ overrun. The others are told to the program, and nothing else happens: gid-change, lid-change, pkey-change, sm-change, client-reregister; qp-req-err, qp-access-err, comm-est, sq-drained, path-mig, path-mig-err.",
+        "port-err 使端口断开，直到 port-active：不收也不发。device-fatal 停止设备，qp-fatal 把 QP 移到 ERR，cq-err 使 CQ 溢出。其余事件只告知程序，不发生别的：gid-change、lid-change、pkey-change、sm-change、client-reregister；qp-req-err、qp-access-err、comm-est、sq-drained、path-mig、path-mig-err。",
+    ),
+    (
+        "The QP's number or the CQ's handle, where the event is about one; decimal or 0x…",
+        "事件所针对的 QP 编号或 CQ 句柄；十进制或 0x…",
+    ),
+    (
+        "Only the NICs of this process; otherwise of all processes of this user",
+        "只针对这个进程的 NIC；否则针对当前用户的所有进程",
+    ),
+    ("Only NICs of this device, as in glass0", "只针对这个设备的 NIC，例如 glass0"),
+    (
         "Run unmodified RDMA programs on a NIC made of software, and see inside it",
         "在软件实现的 NIC 上运行未经修改的 RDMA 程序，并看到它的内部",
     ),
@@ -156,6 +181,10 @@ const TEXTS: &[(&str, &str)] = &[
     (
         "Refusals are explained on standard error. Signals and the exit status are the program's own; it is 127 if there is no such program and 126 if it cannot be run, as in a shell.",
         "被拒绝的调用会在标准错误上得到解释。信号和退出状态都是程序自己的；没有这个程序时状态为 127，不能运行时为 126，与 shell 一样。",
+    ),
+    (
+        "Let the program find the device below /sys/class/infiniband and /dev/infiniband too, in namespaces of its own",
+        "让程序在自己的命名空间中，也能在 /sys/class/infiniband 和 /dev/infiniband 下找到设备",
     ),
     ("The program and its arguments", "程序及其参数"),
     // devices
@@ -239,6 +268,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("Look at queue pairs", "查看 QP"),
     ("Look at completion queues", "查看 CQ"),
     ("Look at memory regions", "查看 MR"),
+    ("Look at memory windows", "查看 MW"),
     ("Look at protection domains", "查看 PD"),
     ("Look at shared receive queues", "查看 SRQ"),
     ("Look at address handles", "查看 AH"),
@@ -327,7 +357,9 @@ const ENVIRONMENT_IN_CHINESE: &str = "\
   GLASSNIC_LIBDIR   libibverbs.so.1 和 librdmacm.so.1 所在的文件夹
   GLASSNIC_DIR      进程彼此发现所用的文件夹
   GLASSNIC_CAPTURE  进程把报文写成 pcapng 的文件夹；由 glassnic capture 设置
-  GLASSNIC_KEEP     1：程序关闭 NIC 之后，仍保留它的经历以供查看";
+  GLASSNIC_KEEP     1：程序关闭 NIC 之后，仍保留它的经历以供查看
+  GLASSNIC_UCX      0：不理会 UCX；它于是找不到 /dev/infiniband/uverbs0
+  GLASSNIC_RECORDER 0：没有飞行记录器，用于看它的代价";
 
 #[cfg(test)]
 mod tests {
@@ -413,7 +445,7 @@ mod tests {
         };
         let cases: &[(&[&str], &str)] = &[
             (&["bogus"], "没有命令 bogus"),
-            (&["devces"], "没有命令 devces；相近的有 decode、devices"),
+            (&["devces"], "没有命令 devces；相近的有 event、decode、devices"),
             (&["--bogus"], "不认识参数 --bogus"),
             (&["devices", "--jsn"], "不认识参数 --jsn；相近的有 --json"),
             (&["run"], "缺少参数 <CMD>..."),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use glassnic_explain::both;
 use glassnic_inspect::{Host, NicModel, NicReading, QpModel, qp_text, text, timeline};
-use serde::Serialize;
+use serde::ser::{Error, Serialize, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
 use crate::lang;
@@ -85,6 +85,7 @@ pub(crate) enum ListTask {
 pub(crate) enum Kind {
     Cq,
     Mr,
+    Mw,
     Pd,
     Srq,
     Ah,
@@ -104,10 +105,20 @@ fn parse_qpn(text: &str) -> Result<u32, String> {
     })
 }
 
-/// What is shown: as JSON and as text.
-struct Shown {
-    json: Value,
-    text: String,
+impl View {
+    /// What is asked for: JSON or text. The other is not made.
+    fn choose<T: Serialize>(
+        self,
+        json: impl FnOnce() -> Result<T, String>,
+        text: impl FnOnce() -> String,
+    ) -> Result<String, String> {
+        let told = match (self.json, self.watch) {
+            (false, _) => return Ok(text()),
+            (true, true) => serde_json::to_string(&json()?),
+            (true, false) => serde_json::to_string_pretty(&json()?),
+        };
+        told.map(|text| format!("{text}\n")).map_err(|error| error.to_string())
+    }
 }
 
 /// Shows the processes with a NIC.
@@ -128,7 +139,7 @@ pub(crate) fn ps(view: View) -> Result<(), String> {
                 "age_ns": nic.age_ns, "qps": states, "segment": nic.segment,
             })
         };
-        Ok(Shown { json: nics.iter().map(process).collect(), text: text::ps(lang(), &nics) })
+        view.choose(|| Ok(nics.iter().map(process).collect::<Value>()), || text::ps(lang(), &nics))
     })
 }
 
@@ -139,14 +150,15 @@ pub(crate) fn ps(view: View) -> Result<(), String> {
 pub(crate) fn list(kind: Kind, task: &ListTask) -> Result<(), String> {
     let ListTask::Ls { view } = *task;
     show(view, |host| {
-        let nics = nics(host, view);
-        Ok(match kind {
-            Kind::Cq => Shown { json: of_each(&nics, |nic| &nic.cqs)?, text: text::cqs(lang(), &nics) },
-            Kind::Mr => Shown { json: of_each(&nics, |nic| &nic.mrs)?, text: text::mrs(lang(), &nics) },
-            Kind::Pd => Shown { json: of_each(&nics, |nic| &nic.pds)?, text: text::pds(lang(), &nics) },
-            Kind::Srq => Shown { json: of_each(&nics, |nic| &nic.srqs)?, text: text::srqs(lang(), &nics) },
-            Kind::Ah => Shown { json: of_each(&nics, |nic| &nic.ahs)?, text: text::ahs(lang(), &nics) },
-        })
+        let nics = &nics(host, view)[..];
+        match kind {
+            Kind::Cq => view.choose(|| Ok(Each(nics, |nic| &nic.cqs)), || text::cqs(lang(), nics)),
+            Kind::Mr => view.choose(|| Ok(Each(nics, |nic| &nic.mrs)), || text::mrs(lang(), nics)),
+            Kind::Mw => view.choose(|| Ok(Each(nics, |nic| &nic.mws)), || text::mws(lang(), nics)),
+            Kind::Pd => view.choose(|| Ok(Each(nics, |nic| &nic.pds)), || text::pds(lang(), nics)),
+            Kind::Srq => view.choose(|| Ok(Each(nics, |nic| &nic.srqs)), || text::srqs(lang(), nics)),
+            Kind::Ah => view.choose(|| Ok(Each(nics, |nic| &nic.ahs)), || text::ahs(lang(), nics)),
+        }
     })
 }
 
@@ -157,33 +169,28 @@ pub(crate) fn list(kind: Kind, task: &ListTask) -> Result<(), String> {
 pub(crate) fn qp(task: &QpTask) -> Result<(), String> {
     match *task {
         QpTask::Ls { view } => show(view, |host| {
-            let nics = nics(host, view);
-            let mut json = of_each(&nics, |nic| &nic.qps)?;
-            // Every field of every QP is `qp show`'s.
-            for qp in json.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-                qp.remove("device");
-                qp.remove("driver");
-            }
-            Ok(Shown { json, text: text::qps(lang(), &nics) })
+            let nics = &nics(host, view)[..];
+            view.choose(|| Ok(Each(nics, |nic| &nic.qps)), || text::qps(lang(), nics))
         }),
         QpTask::Show { qpn, view } => show(view, |host| {
             let (nic, qp) = find(host, view, qpn)?;
-            Ok(Shown { json: with_process(&nic.model, qp)?, text: qp_text::show(lang(), &nic.model, qp) })
+            view.choose(|| in_full(&nic.model, qp), || qp_text::show(lang(), &nic.model, qp))
         }),
         QpTask::Hex { qpn, view } => show(view, |host| {
             let (nic, qp) = find(host, view, qpn)?;
-            let json = json!({
-                "pid": nic.model.pid, "qpn": qpn, "bytes": qp.context.bytes().to_vec(), "fields": qp.device,
-            });
-            Ok(Shown { json, text: qp_text::hex(lang(), qp) })
+            let json = || {
+                json!({
+                    "pid": nic.model.pid, "qpn": qpn, "bytes": qp.context.bytes().to_vec(),
+                    "fields": qp.device(lang()),
+                })
+            };
+            view.choose(|| Ok(json()), || qp_text::hex(lang(), qp))
         }),
         QpTask::Log { qpn, view } => show(view, |host| {
-            let knows = |nic: &NicReading| {
-                has(&nic.model, qpn) || nic.records.iter().any(|record| record.qpn() == qpn)
-            };
+            let knows = |nic: &NicReading| has(&nic.model, qpn) || nic.records_of(qpn).next().is_some();
             let nic = the_one(host, view, qpn, knows)?;
             let entries = timeline::of_qp(lang(), host, nic.model.pid, qpn);
-            Ok(Shown { json: to_json(&entries)?, text: qp_text::log(lang(), &entries) })
+            view.choose(|| Ok(&entries), || qp_text::log(lang(), &entries))
         }),
     }
 }
@@ -266,26 +273,41 @@ fn with_process(nic: &NicModel, object: &impl Serialize) -> Result<Value, String
     Ok(value)
 }
 
-/// The objects of all NICs in one array.
-fn of_each<'a, T: Serialize + 'a>(
-    nics: &[&'a NicModel],
-    objects: impl Fn(&'a NicModel) -> &'a Vec<T>,
-) -> Result<Value, String> {
-    let all = nics.iter().flat_map(|nic| objects(nic).iter().map(|object| with_process(nic, object)));
-    all.collect::<Result<Vec<_>, _>>().map(Value::Array)
+/// A QP with every field of both sides.
+fn in_full(nic: &NicModel, qp: &QpModel) -> Result<Value, String> {
+    let mut value = with_process(nic, qp)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("device".into(), to_json(&qp.device(lang()))?);
+        fields.insert("driver".into(), to_json(&qp.driver(lang()))?);
+    }
+    Ok(value)
+}
+
+/// The objects of all NICs in one array, of which one at a time becomes JSON: there may be very many.
+struct Each<'a, T>(&'a [&'a NicModel], fn(&NicModel) -> &Vec<T>);
+
+impl<T: Serialize> Serialize for Each<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(nics, objects) = self;
+        let mut all = serializer.serialize_seq(None)?;
+        for nic in *nics {
+            for object in objects(nic) {
+                all.serialize_element(&with_process(nic, object).map_err(S::Error::custom)?)?;
+            }
+        }
+        all.end()
+    }
 }
 
 /// Shows it once, or each second until standard output is closed; SIGINT ends the process as it does any other.
-fn show(view: View, make: impl Fn(&Host) -> Result<Shown, String>) -> Result<(), String> {
+fn show(view: View, make: impl Fn(&Host) -> Result<String, String>) -> Result<(), String> {
     loop {
-        let Shown { json, text } = make(&Host::read(lang())?)?;
+        let text = make(&Host::read(lang())?)?;
         let text = match (view.json, view.watch) {
-            (true, true) => format!("{json}\n"),
-            (true, false) => format!("{json:#}\n"),
             // Clears the screen, from its first column on.
             (false, true) if io::stdout().is_terminal() => format!("\x1b[H\x1b[2J{text}"),
             (false, true) => format!("{text}\n"),
-            (false, false) => text,
+            _ => text,
         };
         if out::print(&text)? == Reader::Gone || !view.watch {
             return Ok(());

@@ -13,6 +13,7 @@ mod demo;
 mod devices;
 mod doctor;
 mod draw;
+mod event;
 mod follow;
 mod help;
 mod libdir;
@@ -61,6 +62,7 @@ Environment:
   GLASSNIC_DIR      folder in which processes find each other
   GLASSNIC_CAPTURE  folder in which a process writes its packets, as pcapng; glassnic capture sets it
   GLASSNIC_KEEP     1: keep what a NIC did to be looked at after its program closed it
+  GLASSNIC_UCX      0: leave UCX alone, which then looks for /dev/infiniband/uverbs0 in vain
   GLASSNIC_RECORDER 0: no flight recorder, to see what it costs";
 
 #[derive(Subcommand)]
@@ -71,6 +73,9 @@ enum Task {
     /// is 127 if there is no such program and 126 if it cannot be run, as in a shell.
     #[command(arg_required_else_help = false)]
     Run {
+        /// Let the program find the device below /sys/class/infiniband and /dev/infiniband too, in namespaces of its own
+        #[arg(long)]
+        sysfs: bool,
         /// The program and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
         command: Vec<OsString>,
@@ -161,6 +166,11 @@ enum Task {
         #[command(subcommand)]
         task: look::ListTask,
     },
+    /// Look at memory windows
+    Mw {
+        #[command(subcommand)]
+        task: look::ListTask,
+    },
     /// Look at protection domains
     Pd {
         #[command(subcommand)]
@@ -194,6 +204,14 @@ enum Task {
         #[command(flatten)]
         options: draw::Options,
     },
+    /// Let an asynchronous event happen on NICs of programs that run
+    ///
+    /// The program reads it as with hardware, by ibv_get_async_event(3): a port that goes down, a GID table that changes, a
+    /// device that fails. Prints a line for each NIC where it happened.
+    Event {
+        #[command(flatten)]
+        options: event::Options,
+    },
     /// Print the folder of GlassNIC's libraries, for LD_LIBRARY_PATH
     Libdir,
     /// Write the catalogue of explanations into a folder, a page a language
@@ -218,7 +236,7 @@ fn main() -> ExitCode {
     };
     let done = |()| 0;
     let result = match cli.command {
-        Task::Run { command } => return run::run(&command),
+        Task::Run { sysfs, command } => return run::run(&command, sysfs),
         Task::Devices { json } => devices::devices(json).map(done),
         Task::Capture { output, pid, seconds, .. } if !pid.is_empty() => {
             capture::processes(&output, &pid, seconds)
@@ -232,11 +250,13 @@ fn main() -> ExitCode {
         Task::Qp { task } => look::qp(&task).map(done),
         Task::Cq { task } => look::list(look::Kind::Cq, &task).map(done),
         Task::Mr { task } => look::list(look::Kind::Mr, &task).map(done),
+        Task::Mw { task } => look::list(look::Kind::Mw, &task).map(done),
         Task::Pd { task } => look::list(look::Kind::Pd, &task).map(done),
         Task::Srq { task } => look::list(look::Kind::Srq, &task).map(done),
         Task::Ah { task } => look::list(look::Kind::Ah, &task).map(done),
         Task::Trace { options } => trace::trace(&options),
         Task::Draw { options } => draw::draw(&options),
+        Task::Event { options } => event::event(&options),
         Task::Libdir => libdir::print().map(done),
         Task::Catalogue { folder } => catalogue::write(&folder).map(done),
         Task::Man { folder } => man::write(&folder).map(done),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 use glassnic_inspect::trace::text::{self, Style};
@@ -47,7 +48,8 @@ pub(crate) fn trace(options: &Options) -> Result<u8, String> {
     } else {
         let quiet = options.json && options.output.is_none();
         // The program goes on although nobody reads what it does.
-        follow::program(&options.command, quiet, |follower| printer.look(follower).map(drop))?
+        let prepare = |command: &mut Command| if quiet { follow::quiet(command) } else { Ok(()) };
+        follow::program(&options.command, prepare, |follower| printer.look(follower).map(drop))?
     };
     printer.finish()?;
     Ok(status)

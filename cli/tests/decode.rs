@@ -132,3 +132,31 @@ fn a_capture_that_ends_early_is_shown_as_far_as_it_goes() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(text, "glassnic: standard input: the file ends 5 bytes before the end of its packet\n");
 }
+
+/// 256 MiB through a process that may have 128.
+#[test]
+fn a_capture_of_any_length_takes_little_memory() {
+    use glassnic_capture::{INTERFACE_OF_PACKETS, INTERFACE_OF_RECORDS, Writer};
+    use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
+    const FRAMES: usize = 4096;
+    let limited = format!("ulimit -v 131072; exec {} decode -", env!("CARGO_BIN_EXE_glassnic"));
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).env("GLASSNIC_LANG", "en");
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let mut writer = Writer::new("test", &[INTERFACE_OF_PACKETS, INTERFACE_OF_RECORDS]);
+        let record = CommandRecord::with_body(CommandOpcode::CreateQp, &body::CreateQp::default()).unwrap();
+        writer.packet(1, 0, &record.to_bytes(), None);
+        for _ in 0..FRAMES {
+            writer.packet(0, 0, &[0; 1 << 16], None);
+            stdin.write_all(&writer.take()).unwrap();
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = stdout(&output);
+    assert_eq!(text.lines().count(), FRAMES + 1);
+    assert!(text.lines().next().unwrap().contains("CREATE_QP"), "{}", text.lines().next().unwrap());
+}

@@ -23,7 +23,7 @@ fn actor() {
     let at = memory.as_ptr() as u64;
     let _mr = pd.reg_mr(at, 4096, at, AccessFlags::LOCAL_WRITE).unwrap();
     let cap = QpCap { max_send_wr: 3, max_recv_wr: 5, ..QpCap::default() };
-    let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: false };
+    let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all: false };
     let _qp = pd.create_qp(&init).unwrap();
     std::process::abort();
 }

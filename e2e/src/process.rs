@@ -29,6 +29,7 @@ pub struct Program {
     place: Place,
     user: Option<&'static str>,
     on_glassnic: bool,
+    sysfs: bool,
     limit: Duration,
 }
 
@@ -41,6 +42,7 @@ impl Program {
             place: Place::Here,
             user: None,
             on_glassnic: true,
+            sysfs: false,
             limit: Duration::from_secs(60),
         }
     }
@@ -75,6 +77,13 @@ impl Program {
     #[must_use]
     pub fn as_user(mut self, user: Option<&'static str>) -> Self {
         self.user = user;
+        self
+    }
+
+    /// Gives it a view of the file system with the device (`glassnic run --sysfs`).
+    #[must_use]
+    pub fn sysfs(mut self) -> Self {
+        self.sysfs = true;
         self
     }
 
@@ -127,7 +136,9 @@ impl Program {
         }
         words.push("--".into());
         if self.on_glassnic {
-            words.extend([product::glassnic().display().to_string(), "run".into(), "--".into()]);
+            words.extend([product::glassnic().display().to_string(), "run".into()]);
+            words.extend(self.sysfs.then(|| "--sysfs".into()));
+            words.push("--".into());
         }
         words.extend(self.words.iter().cloned());
         words

@@ -27,6 +27,11 @@ macro_rules! for_each_program {
             ud_pingpong_10000 "ibv_ud_pingpong" ["-n", "10000", "-s", "@mtu"];
             ud_pingpong_1_byte "ibv_ud_pingpong" ["-c", "-s", "1"];
 
+            srq_pingpong "ibv_srq_pingpong" ["-c"];
+            srq_pingpong_events "ibv_srq_pingpong" ["-e"];
+            srq_pingpong_64_qps "ibv_srq_pingpong" ["-c", "-q", "64", "-n", "5000"];
+            srq_pingpong_64k "ibv_srq_pingpong" ["-c", "-s", "65536"];
+
             send_lat "ib_send_lat" [];
             send_lat_all "ib_send_lat" ["-a", "-n", "100"];
             send_lat_events "ib_send_lat" ["-e"];
@@ -34,10 +39,15 @@ macro_rules! for_each_program {
             send_lat_duration "ib_send_lat" ["-D", "2"];
             send_lat_uc "ib_send_lat" ["-c", "UC"];
             send_lat_ud "ib_send_lat" ["-c", "UD"];
+            send_lat_srq "ib_send_lat" ["--use-srq"];
             send_bw "ib_send_bw" [];
             send_bw_all "ib_send_bw" ["-a", "-n", "100"];
             send_bw_both_ways "ib_send_bw" ["-b"];
             send_bw_8_qps "ib_send_bw" ["-q", "8"];
+            send_bw_srq "ib_send_bw" ["--use-srq"];
+            send_bw_srq_8_qps "ib_send_bw" ["--use-srq", "-q", "8"];
+            send_bw_srq_both_ways "ib_send_bw" ["--use-srq", "-b", "-q", "8"];
+            send_bw_srq_ud "ib_send_bw" ["--use-srq", "-c", "UD", "-s", "@mtu"];
             send_bw_events "ib_send_bw" ["-e"];
             send_bw_inline "ib_send_bw" ["--inline_size", "64", "-s", "64"];
             send_bw_duration "ib_send_bw" ["-D", "2"];

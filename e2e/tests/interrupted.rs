@@ -148,6 +148,18 @@ fn the_doctor_says_what_it_found() {
     assert!(found.is_array());
 }
 
+/// Its segment is kept for the doctor as long as that is there.
+#[test]
+fn a_program_that_goes_on_without_its_doctor_leaves_nothing() {
+    let _slot = slot::take();
+    let place = Place::new("left-alone");
+    let later = "sleep 2; exec ibv_devinfo";
+    let finished = place.program(&["doctor", "--after", "1", "--", "sh", "-c", later]).run();
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    assert!(finished.stdout.contains("nothing wrong") && finished.stdout.contains("glass0"), "{finished}");
+    place.assert_nothing_is_kept();
+}
+
 #[test]
 fn a_demonstration_leaves_nothing() {
     let _slot = slot::take();

@@ -1,9 +1,10 @@
-//! The developer's front door: `cargo xtask demo | test | prepush | install | bench | layers`.
+//! The developer's front door: `cargo xtask demo | test | conformance | prepush | install | bench | layers`.
 //!
 //! Everything that CI does is a subcommand here, so that it can be run by hand in the same way.
 
 mod bench;
 mod cargo;
+mod conformance;
 mod demo;
 mod install;
 mod layers;
@@ -32,6 +33,11 @@ enum Task {
     Demo,
     /// Run every check and every test; the last line is "N passed, N failed"
     Test,
+    /// Let rdma-core's own tests (pyverbs) judge the device, each in a process of its own
+    Conformance {
+        #[command(flatten)]
+        options: conformance::Options,
+    },
     /// The quick checks: format, lints, documentation, layers, tidiness
     Prepush,
     /// Install the libraries, the command and its man pages below a prefix
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Task::Demo => demo::run(),
         Task::Test => test::run(),
+        Task::Conformance { options } => conformance::run(&options),
         Task::Prepush => prepush::run(),
         Task::Install { prefix } => install::run(&prefix),
         Task::Bench { args } => bench::run(&args),

@@ -25,8 +25,12 @@ pub(crate) const TEST: &[&str] = &[
     "rdmacm-utils",
     "tcpdump",
     "tshark",
+    "ucx-utils",
     "util-linux",
 ];
+
+/// rdma-core's tests, and the programs that they run.
+pub(crate) const CONFORMANCE: &[&str] = &["iproute2", "python3", "python3-pyverbs"];
 
 /// Programs of other projects that the benchmark runs for comparison.
 pub(crate) const BENCH: &[&str] = &["libfabric-bin", "ucx-utils"];

@@ -2,16 +2,19 @@
 
 use crate::answer::{Errno, broken, code, failed, not_made, number, overran, pointer, refused, system};
 use crate::context::{COMP_VECTORS, Opened, opened};
+use crate::domain::{self, Placed, Resource};
 use crate::events::{EventSubject, Unacked};
 use crate::layout::describe::CStruct;
 use crate::layout::*;
+use crate::memory::Domain;
 use crate::operations;
 use crate::store::{Held, Object, Store, given, live, no_object, taken};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
+use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use glassnic_verbs::events::{Call, Field, ObjectKind, Rule, WcStatus};
-use glassnic_verbs::{Channel, ChannelError, Cq, Cqe, Subject, WcFlags};
+use glassnic_verbs::{Channel, ChannelError, Cq, Cqe, Moderation, Subject, WcFlags};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,7 +112,15 @@ pub(crate) extern "C" fn ibv_create_cq(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq {
-    let asked = Asked { cqe: cqe.into(), cq_context, channel, comp_vector: comp_vector.into() };
+    let comp_vector = comp_vector.into();
+    let asked = Asked {
+        cqe: cqe.into(),
+        cq_context,
+        channel,
+        comp_vector,
+        ignore_overrun: false,
+        parent_domain: ptr::null_mut(),
+    };
     pointer(create(Call::CreateCq, context, &asked))
 }
 
@@ -119,6 +130,9 @@ pub(crate) struct Asked {
     pub(crate) cq_context: *mut c_void,
     pub(crate) channel: *mut ibv_comp_channel,
     pub(crate) comp_vector: i64,
+    pub(crate) ignore_overrun: bool,
+    /// Null for none.
+    pub(crate) parent_domain: *mut ibv_pd,
 }
 
 pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Result<*mut ibv_cq, Errno> {
@@ -135,13 +149,14 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
         let token = TOKENS.fetch_add(1, Ordering::Relaxed);
         Some((given::<CompletionChannel>(call, asked.channel)?, token))
     };
-    let cqe = u32::try_from(asked.cqe).map_err(|_| {
-        let max = opened.context.limits().max_cqe.into();
-        broken(call, Rule::OutOfRange { what: Field::Cqe, offered: asked.cqe as u64, min: 1, max })
-    })?;
+    let cqe = positive(call, &opened, asked.cqe)?;
+    let placed = placed(call, &opened, asked.parent_domain, cqe)?;
     let reports_to = channel.as_ref().map(|(channel, token)| (&channel.channel, *token));
-    let cq =
-        opened.context.create_cq(cqe, reports_to).map_err(|refusal| not_made(&opened.context, &refusal))?;
+    let made = match asked.ignore_overrun {
+        true => opened.context.create_cq_ignoring_overrun(cqe, reports_to),
+        false => opened.context.create_cq(cqe, reports_to),
+    };
+    let cq = made.map_err(|refusal| not_made(&opened.context, &refusal))?;
     let public = ibv_cq_ex {
         context,
         channel: asked.channel,
@@ -160,12 +175,96 @@ pub(crate) fn create(call: Call, context: *mut ibv_context, asked: &Asked) -> Re
         current: UnsafeCell::new(Cqe::default()),
     };
     let seen = CompletionQueue::store().insert(public, object);
+    domain::keep(seen, placed);
     opened.subjects().cqs.insert(handle, seen.expose_provenance());
     if let Some((channel, token)) = channel {
         channel.queues().insert(token, seen.expose_provenance());
         count_users(asked.channel, &channel);
     }
     Ok(seen)
+}
+
+/// Bytes of a queue of so many completions, for the program's allocator.
+fn bytes_of(cqe: u32) -> usize {
+    (cqe as usize).saturating_mul(size_of::<Cqe>())
+}
+
+/// The place of a CQ in the parent domain that it is to be made with.
+fn placed(
+    call: Call,
+    opened: &Opened,
+    parent_domain: *mut ibv_pd,
+    cqe: u32,
+) -> Result<Option<Placed>, Errno> {
+    if parent_domain.is_null() {
+        return Ok(None);
+    }
+    let domain = given::<Domain>(call, parent_domain)?;
+    let handle = domain.0.handle();
+    if !domain.0.context().is(&opened.context) {
+        return Err(broken(call, Rule::OtherContext { kind: ObjectKind::ParentDomain, handle }));
+    }
+    if domain.1.is_none() {
+        return Err(broken(call, Rule::BadHandle { kind: ObjectKind::ParentDomain, handle }));
+    }
+    // Before the program is asked for memory of an impossible size.
+    let max = opened.context.limits().max_cqe;
+    if !(1..=max).contains(&cqe) {
+        let (what, offered) = (Field::Cqe, cqe.into());
+        return Err(broken(call, Rule::OutOfRange { what, offered, min: 1, max: max.into() }));
+    }
+    domain::place(call, &domain, parent_domain, Resource::Cq, bytes_of(cqe))
+}
+
+/// A number of completions, which the device checks further.
+fn positive(call: Call, opened: &Opened, cqe: i64) -> Result<u32, Errno> {
+    u32::try_from(cqe).map_err(|_| {
+        let max = opened.context.limits().max_cqe.into();
+        broken(call, Rule::OutOfRange { what: Field::Cqe, offered: cqe as u64, min: 1, max })
+    })
+}
+
+/// Changes the size of a CQ, and writes the size that it has now into its `cqe`; 0 or an error number.
+///
+/// # Safety
+/// `cq` is null or was a CQ.
+pub(crate) unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    let call = Call::ResizeCq;
+    code(given::<CompletionQueue>(call, cq).and_then(|object| {
+        let asked = positive(call, &object.opened, cqe.into())?;
+        let placed = match domain::place_of(cq) {
+            Some((domain, pd)) => domain::place(call, &domain, pd, Resource::Cq, bytes_of(asked))?,
+            None => None,
+        };
+        object.cq.resize(asked).map_err(|refusal| refused(&refusal))?;
+        domain::keep(cq, placed);
+        // SAFETY: a live object's struct; this library alone writes the field, and after the device has taken the size.
+        unsafe { (*cq).cqe = object.cq.depth().try_into().unwrap_or(c_int::MAX) };
+        Ok(())
+    }))
+}
+
+/// The operation `modify_cq`: moderation of events; 0 or an error number.
+///
+/// # Safety
+/// `cq` is null or was a CQ; `attr` is null or readable.
+pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    let call = Call::ModifyCq;
+    code(given::<CompletionQueue>(call, cq).and_then(|object| {
+        // SAFETY: as promised by the caller.
+        let Some(attr) = (unsafe { attr.as_ref() }) else {
+            return Err(broken(call, Rule::NullPointer { what: Field::Attr }));
+        };
+        let unknown = attr.attr_mask & !IBV_CQ_ATTR_MODERATE;
+        if unknown != 0 {
+            return Err(broken(call, Rule::UnknownBits { what: Field::AttrMask, bits: unknown.into() }));
+        }
+        if attr.attr_mask == 0 {
+            return Err(broken(call, Rule::MissingField { what: Field::AttrMask }));
+        }
+        let moderation = Moderation { count: attr.moderate.cq_count, period_us: attr.moderate.cq_period };
+        object.cq.moderate(moderation).map_err(|refusal| refused(&refusal))
+    }))
 }
 
 /// `refcnt` of a channel, which programs may look at.
@@ -198,7 +297,9 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             // SAFETY: a live object's struct; `channel` never changes.
             count_users(unsafe { (*cq).channel }, channel);
         }
-        taken::<CompletionQueue>(call, cq).map(drop)
+        taken::<CompletionQueue>(call, cq).map(drop)?;
+        domain::release(cq);
+        Ok(())
     }))
 }
 
@@ -308,6 +409,7 @@ fn completion(cqe: &Cqe) -> ibv_wc {
         imm_data: imm_data(cqe),
         qp_num: c.qpn.value(),
         src_qp: c.src_qp.value(),
+        sl: c.sl,
         wc_flags: if c.status == WcStatus::Success { c.flags.bits() } else { 0 },
         ..ibv_wc::ZERO
     }

@@ -5,6 +5,7 @@ use crate::completion::{Asked, CompletionQueue, create, imm_data};
 use crate::layout::*;
 use crate::store::{live, no_object};
 use core::ffi::{c_int, c_uint};
+use core::ptr;
 use glassnic_verbs::Cqe;
 use glassnic_verbs::events::{Call, Field, Rule, WcStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,10 +33,22 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         cq_context: attr.cq_context,
         channel: attr.channel,
         comp_vector: attr.comp_vector.into(),
+        parent_domain: parent_domain(attr),
+        ignore_overrun: flags(attr) & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
     };
     let made = check(call, attr).and_then(|()| create(call, context, &asked));
     // The struct that C sees is the beginning of the extended one.
     pointer(made).cast()
+}
+
+/// `flags`, where `comp_mask` says that they are there.
+fn flags(attr: &ibv_cq_init_attr_ex) -> u32 {
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS == 0 { 0 } else { attr.flags }
+}
+
+/// `parent_domain`, where `comp_mask` says that it is there.
+fn parent_domain(attr: &ibv_cq_init_attr_ex) -> *mut ibv_pd {
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD == 0 { ptr::null_mut() } else { attr.parent_domain }
 }
 
 fn check(call: Call, attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
@@ -48,13 +61,13 @@ fn check(call: Call, attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
         return Err(broken(call, Rule::NotSupported { what: Field::WcFlags, value: missing }));
     }
     // One thread at a time is a promise of the program that costs us nothing to ignore.
-    let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS == 0 { 0 } else { attr.flags };
-    let missing = flags & !IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    let missing = flags(attr) & !known;
     if missing != 0 {
         return Err(broken(call, Rule::NotSupported { what: Field::Flags, value: missing.into() }));
     }
-    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 && !attr.parent_domain.is_null() {
-        return Err(broken(call, Rule::NotSupported { what: Field::Pd, value: 1 }));
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 && attr.parent_domain.is_null() {
+        return Err(broken(call, Rule::NullPointer { what: Field::ParentDomain }));
     }
     Ok(())
 }
@@ -146,14 +159,15 @@ readers! {
     fn read_imm_data -> u32 = |cqe| imm_data(cqe);
     fn read_qp_num -> u32 = |cqe| cqe.completion.qpn.value();
     fn read_src_qp -> u32 = |cqe| cqe.completion.src_qp.value();
-    fn read_wc_flags -> c_uint = |cqe| flags(cqe);
+    fn read_wc_flags -> c_uint = |cqe| wc_flags(cqe);
+    fn read_sl -> u8 = |cqe| cqe.completion.sl;
     /// Nanoseconds on the clock of `ibv_query_rt_values_ex`.
     fn read_completion_ts -> u64 = |cqe| cqe.timestamp_ns;
     /// Nanoseconds since 1970.
     fn read_completion_wallclock_ns -> u64 = |cqe| wallclock(cqe.timestamp_ns);
 }
 
-fn flags(cqe: &Cqe) -> c_uint {
+fn wc_flags(cqe: &Cqe) -> c_uint {
     if cqe.completion.status == WcStatus::Success { cqe.completion.flags.bits() } else { 0 }
 }
 

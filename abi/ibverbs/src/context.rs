@@ -27,6 +27,7 @@ pub(crate) struct Opened {
 pub(crate) struct Subjects {
     pub(crate) qps: Numbers,
     pub(crate) cqs: HashMap<u32, usize>,
+    pub(crate) srqs: HashMap<u32, usize>,
 }
 
 /// Addresses by QP number. Numbers come in blocks and one after the other, so a table costs each QP a word, where a map would

@@ -50,14 +50,24 @@ fn listed(device: Device) -> Listed {
         node_type: IBV_NODE_CA,
         transport_type: IBV_TRANSPORT_IB,
         name: text(device.name()),
-        dev_name: text(&format!("uverbs{index}")),
-        dev_path: text(&format!("/sys/class/infiniband_verbs/uverbs{index}")),
+        dev_name: text(&dev_name(index)),
+        dev_path: text(&format!("/sys/class/infiniband_verbs/{}", dev_name(index))),
         ibdev_path: text(&format!("/sys/class/infiniband/{}", device.name())),
         ..ibv_device::ZERO
     };
     let public =
         verbs_device { device: device_in_c, ops: &raw const PROVIDER.0, refcount: 1, ..verbs_device::ZERO };
     Listed { public, device }
+}
+
+/// What the kernel would call the file of a device.
+fn dev_name(index: u32) -> String {
+    format!("uverbs{index}")
+}
+
+/// Whether this is the name of the file of a device of ours.
+pub(crate) fn is_dev_name(name: &[u8]) -> bool {
+    devices().iter().any(|listed| dev_name(listed.device.index()).as_bytes() == name)
 }
 
 /// As much of a text as fits with a final NUL.
@@ -80,6 +90,8 @@ pub(crate) fn find(device: *const ibv_device) -> Option<&'static Device> {
 /// # Safety
 /// `num_devices` is null or writable.
 pub(crate) unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
+    // Whoever asks for devices looks at their files next.
+    crate::ucx::lead();
     let devices: Vec<*mut ibv_device> =
         devices().iter().map(|listed| (&raw const listed.public.device).cast_mut()).collect();
     // SAFETY: as promised by the caller.

@@ -5,6 +5,7 @@ use crate::completion::CompletionQueue;
 use crate::context::{Opened, opened};
 use crate::layout::*;
 use crate::queue_pair::QueuePair;
+use crate::shared_receive::SharedReceiveQueue;
 use crate::store::{Held, Object, Store};
 use core::ffi::c_int;
 use glassnic_verbs::events::{Call, Field, Rule};
@@ -97,9 +98,13 @@ fn next_event(opened: &Opened) -> Result<ibv_async_event, Errno> {
         let subjects = opened.subjects();
         let about = match subject {
             Subject::Port(port) => return Ok(told(kind.value(), async_element { port_num: port.into() })),
+            Subject::Device => return Ok(told(kind.value(), async_element { port_num: 0 })),
             Subject::Qp(qpn) => subjects.qps.get(qpn).filter(|address| counted::<QueuePair>(*address)),
             Subject::Cq(handle) => {
                 subjects.cqs.get(&handle).copied().filter(|address| counted::<CompletionQueue>(*address))
+            }
+            Subject::Srq(handle) => {
+                subjects.srqs.get(&handle).copied().filter(|address| counted::<SharedReceiveQueue>(*address))
             }
         };
         // One that was destroyed between the event and now is not told of.
@@ -137,6 +142,10 @@ pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event)
         IBV_EVENT_CQ_ERR => {
             // SAFETY: events of this kind are about a CQ.
             acknowledge::<CompletionQueue>(unsafe { event.element.object }.cast());
+        }
+        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+            // SAFETY: events of these kinds are about an SRQ.
+            acknowledge::<SharedReceiveQueue>(unsafe { event.element.object }.cast());
         }
         IBV_EVENT_QP_FATAL
         | IBV_EVENT_QP_REQ_ERR

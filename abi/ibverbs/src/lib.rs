@@ -13,10 +13,15 @@
 mod address;
 mod answer;
 mod attributes;
+mod buffer;
 mod completion;
 mod completion_ex;
 mod context;
+#[cfg(test)]
+mod coverage;
 mod device;
+mod device_memory;
+mod domain;
 mod events;
 mod fork;
 mod glassnic;
@@ -31,9 +36,12 @@ mod provider;
 mod query;
 mod queue_pair;
 mod rates;
+mod shared_receive;
 mod store;
 mod sysfs;
+mod ucx;
 mod unsupported;
+mod window;
 
 /// The exported names; absent from unit tests, which would otherwise define versioned symbols in an executable.
 #[cfg(not(test))]

@@ -5,7 +5,10 @@
 
 use crate::layout::describe::CStruct;
 use crate::layout::*;
-use crate::{completion, completion_ex, post, post_ex, query, queue_pair, unsupported};
+use crate::{
+    completion, completion_ex, device_memory, domain, memory, post, post_ex, query, queue_pair,
+    shared_receive, unsupported, window,
+};
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
@@ -16,15 +19,17 @@ macro_rules! refused {
             unsupported::code(stringify!($name));
             $($value)?
         }
-    )*};
+    )*
+        /// Where they are.
+        #[cfg(test)]
+        pub(crate) fn refused() -> Vec<usize> {
+            vec![$($name as *const () as usize),*]
+        }
+    };
 }
 
 refused! {
     fn obsolete() -> *mut c_void = ptr::null_mut();
-    fn alloc_mw(*mut ibv_pd, ibv_mw_type) -> *mut ibv_mw = ptr::null_mut();
-    fn bind_mw(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int = libc::EOPNOTSUPP;
-    fn dealloc_mw(*mut ibv_mw) -> c_int = libc::EOPNOTSUPP;
-    fn post_srq_recv(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EOPNOTSUPP;
     fn close_xrcd(*mut ibv_xrcd) -> c_int = libc::EOPNOTSUPP;
 
     fn read_u32(*mut ibv_cq_ex) -> u32 = 0;
@@ -32,11 +37,8 @@ refused! {
     fn read_u16(*mut ibv_cq_ex) -> u16 = 0;
     fn read_tm_info(*mut ibv_cq_ex, *mut ibv_wc_tm_info);
 
-    fn wr_bind_mw(*mut ibv_qp_ex, *mut ibv_mw, u32, *const ibv_mw_bind_info);
     fn wr_u32(*mut ibv_qp_ex, u32);
     fn wr_send_tso(*mut ibv_qp_ex, *mut c_void, u16, u16);
-    fn wr_atomic_write(*mut ibv_qp_ex, u32, u64, *const c_void);
-    fn wr_flush(*mut ibv_qp_ex, u32, u64, usize, u8, u8);
 }
 
 /// The operations of a context.
@@ -48,9 +50,9 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
     _compat_reg_mr: Some(obsolete),
     _compat_rereg_mr: Some(obsolete),
     _compat_dereg_mr: Some(obsolete),
-    alloc_mw: Some(alloc_mw),
-    bind_mw: Some(bind_mw),
-    dealloc_mw: Some(dealloc_mw),
+    alloc_mw: Some(window::alloc_mw),
+    bind_mw: Some(window::bind_mw),
+    dealloc_mw: Some(window::dealloc_mw),
     _compat_create_cq: Some(obsolete),
     poll_cq: Some(completion::poll_cq),
     req_notify_cq: Some(completion::req_notify_cq),
@@ -61,7 +63,7 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
     _compat_modify_srq: Some(obsolete),
     _compat_query_srq: Some(obsolete),
     _compat_destroy_srq: Some(obsolete),
-    post_srq_recv: Some(post_srq_recv),
+    post_srq_recv: Some(post::post_srq_recv),
     _compat_create_qp: Some(obsolete),
     _compat_query_qp: Some(obsolete),
     _compat_modify_qp: Some(obsolete),
@@ -78,10 +80,20 @@ const CONTEXT_OPS: ibv_context_ops = ibv_context_ops {
 /// A context without a device and descriptors.
 pub(crate) const CONTEXT: verbs_context = verbs_context {
     query_port: Some(query::query_port),
+    advise_mr: Some(memory::advise_mr),
+    alloc_null_mr: Some(memory::alloc_null_mr),
+    reg_dm_mr: Some(device_memory::reg_dm_mr),
+    alloc_dm: Some(device_memory::alloc_dm),
+    free_dm: Some(device_memory::free_dm),
     query_rt_values: Some(query::query_rt_values),
     create_cq_ex: Some(completion_ex::create_cq_ex),
+    modify_cq: Some(completion::modify_cq),
+    alloc_td: Some(domain::alloc_td),
+    dealloc_td: Some(domain::dealloc_td),
+    alloc_parent_domain: Some(domain::alloc_parent_domain),
     query_device_ex: Some(query::query_device_ex),
     create_qp_ex: Some(queue_pair::create_qp_ex),
+    create_srq_ex: Some(shared_receive::create_srq_ex),
     close_xrcd: Some(close_xrcd),
     sz: size_of::<verbs_context>(),
     context: ibv_context {
@@ -110,7 +122,7 @@ pub(crate) const CQ: ibv_cq_ex = ibv_cq_ex {
     read_src_qp: Some(completion_ex::read_src_qp),
     read_wc_flags: Some(completion_ex::read_wc_flags),
     read_slid: Some(read_u32),
-    read_sl: Some(read_u8),
+    read_sl: Some(completion_ex::read_sl),
     read_dlid_path_bits: Some(read_u8),
     read_completion_ts: Some(completion_ex::read_completion_ts),
     read_cvlan: Some(read_u16),
@@ -119,6 +131,10 @@ pub(crate) const CQ: ibv_cq_ex = ibv_cq_ex {
     read_completion_wallclock_ns: Some(completion_ex::read_completion_wallclock_ns),
     ..ibv_cq_ex::ZERO
 };
+
+/// An SRQ.
+pub(crate) const SRQ: ibv_srq =
+    ibv_srq { mutex: libc::PTHREAD_MUTEX_INITIALIZER, cond: libc::PTHREAD_COND_INITIALIZER, ..ibv_srq::ZERO };
 
 /// A QP with every function of the extended posting interface.
 pub(crate) const QP: verbs_qp = verbs_qp {
@@ -130,8 +146,8 @@ pub(crate) const QP: verbs_qp = verbs_qp {
         },
         wr_atomic_cmp_swp: Some(post_ex::wr_atomic_cmp_swp),
         wr_atomic_fetch_add: Some(post_ex::wr_atomic_fetch_add),
-        wr_bind_mw: Some(wr_bind_mw),
-        wr_local_inv: Some(wr_u32),
+        wr_bind_mw: Some(post_ex::wr_bind_mw),
+        wr_local_inv: Some(post_ex::wr_local_inv),
         wr_rdma_read: Some(post_ex::wr_rdma_read),
         wr_rdma_write: Some(post_ex::wr_rdma_write),
         wr_rdma_write_imm: Some(post_ex::wr_rdma_write_imm),
@@ -148,8 +164,8 @@ pub(crate) const QP: verbs_qp = verbs_qp {
         wr_start: Some(post_ex::wr_start),
         wr_complete: Some(post_ex::wr_complete),
         wr_abort: Some(post_ex::wr_abort),
-        wr_atomic_write: Some(wr_atomic_write),
-        wr_flush: Some(wr_flush),
+        wr_atomic_write: Some(post_ex::wr_atomic_write),
+        wr_flush: Some(post_ex::wr_flush),
         ..ibv_qp_ex::ZERO
     },
     ..verbs_qp::ZERO

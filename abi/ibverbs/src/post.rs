@@ -1,15 +1,17 @@
-//! Posting lists of work requests: `ibv_post_send(3)`, `ibv_post_recv(3)`. The operations of the data path: no lock but the
+//! Posting lists of work requests: `ibv_post_send(3)`, `ibv_post_recv(3)`, `ibv_post_srq_recv(3)`. The operations of the data path: no lock but the
 //! queue's own, no allocation.
 
 use crate::address::Address;
 use crate::answer::{Errno, refused, refused_with};
 use crate::layout::*;
 use crate::queue_pair::QueuePair;
+use crate::shared_receive::SharedReceiveQueue;
 use crate::store::{live, no_object};
+use crate::window;
 use core::ffi::c_int;
 use core::ptr;
 use core::slice;
-use glassnic_verbs::events::{Call, Field, ObjectKind, QpType, Rule, WrOpcode};
+use glassnic_verbs::events::{Call, Field, ObjectKind, QpType, Refusal, Rule, WrOpcode};
 use glassnic_verbs::{SendFlags, SendRequest, Sge, UdDest, check_opcode};
 
 /// The operation `post_send`.
@@ -87,6 +89,10 @@ unsafe fn stage(
     let request = unsafe { request(object, wr, flags)? };
     // SAFETY: as promised by the caller.
     let sges = unsafe { elements(wr.sg_list, wr.num_sge)? };
+    if is_local(request.opcode) {
+        check_inline_flag(&request)?;
+        return sender.stage(&request, core::iter::empty());
+    }
     if !flags.contains(SendFlags::INLINE) {
         return sender.stage(&request, sges.iter().map(element));
     }
@@ -105,12 +111,24 @@ unsafe fn stage(
     })
 }
 
+/// What is about our own keys alone, and has no payload.
+fn is_local(opcode: WrOpcode) -> bool {
+    matches!(opcode, WrOpcode::BindMw | WrOpcode::LocalInv)
+}
+
+/// Nothing is inline where there is no payload.
+pub(crate) fn check_inline_flag(request: &SendRequest) -> Result<(), Rule> {
+    if request.flags.contains(SendFlags::INLINE) { check_inline(request.opcode) } else { Ok(()) }
+}
+
 /// Only what carries payload to the peer can be inline.
 pub(crate) fn check_inline(opcode: WrOpcode) -> Result<(), Rule> {
     match opcode {
-        WrOpcode::RdmaRead | WrOpcode::AtomicCmpAndSwp | WrOpcode::AtomicFetchAndAdd => {
-            Err(Rule::Conflict { what: Field::SendFlags, with: Field::Opcode })
-        }
+        WrOpcode::RdmaRead
+        | WrOpcode::AtomicCmpAndSwp
+        | WrOpcode::AtomicFetchAndAdd
+        | WrOpcode::BindMw
+        | WrOpcode::LocalInv => Err(Rule::Conflict { what: Field::SendFlags, with: Field::Opcode }),
         _ => Ok(()),
     }
 }
@@ -135,8 +153,21 @@ unsafe fn request(object: &QueuePair, wr: &ibv_send_wr, flags: SendFlags) -> Res
     let unknown = |_| Rule::UnknownValue { what: Field::Opcode, value: wr.opcode.into() };
     let opcode = WrOpcode::try_from(wr.opcode).map_err(unknown)?;
     check_opcode(object.qp.qp_type(), opcode)?;
+    // The struct has no place for what they ask: ibv_wr_flush and ibv_wr_atomic_write do.
+    if matches!(opcode, WrOpcode::Flush | WrOpcode::AtomicWrite) {
+        return Err(Rule::NotSupported { what: Field::Opcode, value: wr.opcode.into() });
+    }
     let mut request = SendRequest { wr_id: wr.wr_id, opcode, flags, ..SendRequest::default() };
-    request.imm = if opcode == WrOpcode::SendWithInv { wr.imm_data } else { u32::from_be(wr.imm_data) };
+    if opcode == WrOpcode::BindMw {
+        // SAFETY: as promised by the caller.
+        let bind = unsafe {
+            let asked = wr.extra.bind_mw;
+            window::posted(object, asked.mw, asked.rkey, &raw const asked.bind_info)?
+        };
+        return Ok(SendRequest::bind(wr.wr_id, flags, &bind));
+    }
+    let is_key = matches!(opcode, WrOpcode::SendWithInv | WrOpcode::LocalInv);
+    request.imm = if is_key { wr.imm_data } else { u32::from_be(wr.imm_data) };
     match opcode {
         WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm | WrOpcode::RdmaRead => {
             // SAFETY: as promised by the caller.
@@ -226,9 +257,22 @@ unsafe fn refuse_at<T>(
     next: unsafe fn(*mut T) -> *mut T,
 ) -> Errno {
     let refusal = object.qp.context().refuse(call, Some(object.qp.qpn()), rule);
+    // SAFETY: as promised by the caller.
+    unsafe { tell_at(&refusal, first, at, next) }
+}
+
+/// # Safety
+/// As [`refuse_at`].
+#[cold]
+unsafe fn tell_at<T>(
+    refusal: &Refusal,
+    first: *mut T,
+    at: *mut T,
+    next: unsafe fn(*mut T) -> *mut T,
+) -> Errno {
     // SAFETY: as promised by the caller, and `at` is not null: it was refused.
     let alone = first == at && unsafe { next(at) }.is_null();
-    refused_with(&refusal, |said| {
+    refused_with(refusal, |said| {
         let (mut index, mut wr) = (0, first);
         while wr != at {
             // SAFETY: as promised by the caller: `at` comes before the end of the list.
@@ -255,6 +299,45 @@ pub(crate) unsafe extern "C" fn post_recv(
     let result = unsafe { receive_list(qp, &mut at) };
     // SAFETY: as promised by the caller.
     unsafe { finish(result, at, bad_wr) }
+}
+
+/// The operation `post_srq_recv`.
+///
+/// # Safety
+/// `srq` is null or was an SRQ; `wr` and `bad_wr` as for [`post_recv`].
+pub(crate) unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    let mut at = wr;
+    // SAFETY: as promised by the caller.
+    let result = unsafe { shared_list(srq, &mut at) };
+    // SAFETY: as promised by the caller.
+    unsafe { finish(result, at, bad_wr) }
+}
+
+/// # Safety
+/// As [`post_srq_recv`].
+unsafe fn shared_list(srq: *mut ibv_srq, at: &mut *mut ibv_recv_wr) -> Result<(), Errno> {
+    let (call, wr) = (Call::PostSrqRecv, *at);
+    // SAFETY: as promised by the caller.
+    let Some(object) = (unsafe { live::<SharedReceiveQueue>(srq) }) else {
+        return Err(no_object::<SharedReceiveQueue>(call, srq.is_null()));
+    };
+    // SAFETY: as promised by the caller: a list that ends with null.
+    while let Some(next) = unsafe { at.as_ref() } {
+        // SAFETY: as promised by the caller.
+        let posted = unsafe { elements(next.sg_list, next.num_sge) }
+            .and_then(|sges| object.srq.post_recv(next.wr_id, sges.iter().map(element)));
+        if let Err(rule) = posted {
+            let refusal = object.srq.context().refuse(call, None, rule);
+            // SAFETY: as promised by the caller.
+            return Err(unsafe { tell_at(&refusal, wr, *at, |wr| (*wr).next) });
+        }
+        *at = next.next;
+    }
+    Ok(())
 }
 
 /// # Safety

@@ -5,13 +5,14 @@ use crate::layout::*;
 use crate::post::{check_inline, destination, refuse, send_flags};
 use crate::queue_pair::QueuePair;
 use crate::store::{live, no_object};
+use crate::window;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
 use core::ptr;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
-use glassnic_verbs::attr::QpCap;
+use glassnic_verbs::attr::{AccessFlags, QpCap};
 use glassnic_verbs::events::{Call, Field, Queue, Rule, WrOpcode};
 use glassnic_verbs::{SendFlags, SendRequest, Sge};
 
@@ -246,6 +247,7 @@ requests! {
     fn wr_send() = Send {};
     fn wr_send_imm(imm_data: u32) = SendWithImm { imm: u32::from_be(imm_data) };
     fn wr_send_inv(rkey: u32) = SendWithInv { imm: rkey };
+    fn wr_local_inv(rkey: u32) = LocalInv { imm: rkey };
     fn wr_rdma_write(rkey: u32, remote_addr: u64) = RdmaWrite { rkey: rkey, remote_addr: remote_addr };
     fn wr_rdma_write_imm(rkey: u32, remote_addr: u64, imm_data: u32) =
         RdmaWriteWithImm { rkey: rkey, remote_addr: remote_addr, imm: u32::from_be(imm_data) };
@@ -254,6 +256,89 @@ requests! {
         AtomicCmpAndSwp { rkey: rkey, remote_addr: remote_addr, compare_add: compare, swap: swap };
     fn wr_atomic_fetch_add(rkey: u32, remote_addr: u64, add: u64) =
         AtomicFetchAndAdd { rkey: rkey, remote_addr: remote_addr, compare_add: add };
+}
+
+/// # Safety
+/// As [`with`]; `value` is null or has eight bytes, which are copied now.
+pub(crate) unsafe extern "C" fn wr_atomic_write(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_addr: u64,
+    value: *const c_void,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let word = if value.is_null() { 0 } else { value.cast::<u64>().read_unaligned() };
+        begin(qp, WrOpcode::AtomicWrite, |send| {
+            (send.rkey, send.remote_addr, send.compare_add) = (rkey, remote_addr, word);
+        });
+        if value.is_null() {
+            with(qp, |_, pending| pending.fail(Rule::NullPointer { what: Field::Addr }));
+        }
+    }
+}
+
+/// # Safety
+/// As [`with`].
+pub(crate) unsafe extern "C" fn wr_flush(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_addr: u64,
+    len: usize,
+    placement: u8,
+    selectivity: u8,
+) {
+    let asked = flush(rkey, remote_addr, len, placement, selectivity);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        begin(qp, WrOpcode::Flush, |send| {
+            if let Ok(flush) = asked {
+                *send = SendRequest { wr_id: send.wr_id, flags: send.flags, ..flush };
+            }
+        });
+        if let Err(rule) = asked {
+            with(qp, |_, pending| pending.fail(rule));
+        }
+    }
+}
+
+/// What `ibv_wr_flush` asks for. `enum ibv_placement_type`: bit 0 for global visibility, bit 1 for persistence;
+/// `enum ibv_selectivity_level`: 0 for a range, 1 for the region.
+fn flush(rkey: u32, addr: u64, len: usize, placement: u8, selectivity: u8) -> Result<SendRequest, Rule> {
+    let rights =
+        AccessFlags::from_bits_truncate(u32::from(placement) << AccessFlags::FLUSH_GLOBAL.bits().ilog2());
+    if placement == 0 || placement > 3 || selectivity > 1 {
+        let value = u64::from(placement) | u64::from(selectivity) << 8;
+        return Err(Rule::UnknownValue { what: Field::Flags, value });
+    }
+    let whole = selectivity == 1;
+    match u32::try_from(len) {
+        Ok(len) => Ok(SendRequest::flush(rkey, addr, len, rights, whole)),
+        Err(_) if whole => Ok(SendRequest::flush(rkey, addr, 0, rights, whole)),
+        Err(_) => Err(Rule::MessageTooLong { offered: len as u64, max: u32::MAX.into() }),
+    }
+}
+
+/// # Safety
+/// As [`with`]; `mw` and the region of `info` are null or were such objects; `info` is null or readable.
+pub(crate) unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        begin(qp, WrOpcode::BindMw, |_| ());
+        with(qp, |object, pending| match window::posted(object, mw, rkey, info) {
+            Ok(bind) => {
+                if let Some(request) = pending.current() {
+                    request.send = SendRequest::bind(request.send.wr_id, request.send.flags, &bind);
+                }
+            }
+            Err(rule) => pending.fail(rule),
+        });
+    }
 }
 
 /// # Safety

@@ -25,6 +25,11 @@ const SPEED_EDR: u8 = 32;
 /// `max_msg_sz`, bytes.
 const MAX_MESSAGE: u32 = 1 << 31;
 
+/// `device_cap_flags_ex` (`IB_UVERBS_DEVICE_FLUSH_GLOBAL`, `IB_UVERBS_DEVICE_ATOMIC_WRITE`): what is flushed is visible to all. Nothing
+/// here outlives power loss.
+const FLUSH_GLOBAL: u64 = 1 << 38;
+const ATOMIC_WRITE: u64 = 1 << 40;
+
 /// # Safety
 /// `attr` is null or writable.
 pub(crate) unsafe extern "C" fn ibv_query_device(
@@ -67,13 +72,34 @@ pub(crate) unsafe extern "C" fn query_device_ex(
             completion_timestamp_mask: u64::MAX,
             // Time stamps count nanoseconds: 10^6 kHz.
             hca_core_clock: 1_000_000,
+            device_cap_flags_ex: u64::from(device_attr(&opened.context).device_cap_flags)
+                | FLUSH_GLOBAL
+                | ATOMIC_WRITE,
+            odp_caps: odp_caps(opened.context.limits().on_demand),
+            max_dm_size: opened.context.limits().max_dm_size,
             phys_port_cnt_ex: 1,
+            cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: u16::MAX, max_cq_period: u16::MAX },
             ..ibv_device_attr_ex::ZERO
         };
         // SAFETY: `attr` has `size` bytes, and no more than `full` has are copied.
         unsafe { copy_out(&full, attr.cast(), size) };
         Ok(())
     }))
+}
+
+/// What can be done with regions that page on demand.
+fn odp_caps(on_demand: bool) -> ibv_odp_caps {
+    if !on_demand {
+        return ibv_odp_caps::ZERO;
+    }
+    let messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+    let remote = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    ibv_odp_caps {
+        general_caps: IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+        rc_odp_caps: messages | remote | IBV_ODP_SUPPORT_SRQ_RECV,
+        uc_odp_caps: messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV,
+        ud_odp_caps: messages | IBV_ODP_SUPPORT_SRQ_RECV,
+    }
 }
 
 /// The operation `query_rt_values`: the clock of completion time stamps.
@@ -118,6 +144,11 @@ fn device_attr(context: &Context) -> ibv_device_attr {
     let limits = context.limits();
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
     let guid = context.device().guid().to_be();
+    let windows = match (limits.max_mw, limits.mw_type_2a) {
+        (0, _) => 0,
+        (_, true) => IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A,
+        (_, false) => IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+    };
     ibv_device_attr {
         fw_ver: text(env!("CARGO_PKG_VERSION")),
         node_guid: guid,
@@ -131,19 +162,26 @@ fn device_attr(context: &Context) -> ibv_device_attr {
         max_qp_wr: int(limits.max_qp_wr),
         device_cap_flags: IBV_DEVICE_CURR_QP_STATE_MOD
             | IBV_DEVICE_PORT_ACTIVE_EVENT
+            | IBV_DEVICE_AUTO_PATH_MIG
             | IBV_DEVICE_SYS_IMAGE_GUID
-            | IBV_DEVICE_RC_RNR_NAK_GEN,
+            | IBV_DEVICE_RC_RNR_NAK_GEN
+            | IBV_DEVICE_SRQ_RESIZE
+            | windows,
         max_sge: int(limits.max_sge),
         max_sge_rd: int(limits.max_sge),
         max_cq: int(limits.max_cq),
         max_cqe: int(limits.max_cqe),
         max_mr: int(limits.max_mr),
+        max_mw: int(limits.max_mw),
         max_pd: int(limits.max_pd),
         max_qp_rd_atom: limits.max_qp_rd_atom.into(),
         max_res_rd_atom: int(limits.max_qp.saturating_mul(limits.max_qp_rd_atom.into())),
         max_qp_init_rd_atom: limits.max_qp_init_rd_atom.into(),
         atomic_cap: if limits.atomics { IBV_ATOMIC_HCA } else { IBV_ATOMIC_NONE },
         max_ah: int(limits.max_ah),
+        max_srq: int(limits.max_srq),
+        max_srq_wr: int(limits.max_srq_wr),
+        max_srq_sge: int(limits.max_srq_sge),
         max_pkeys: 1,
         local_ca_ack_delay: 15,
         phys_port_cnt: 1,
@@ -284,7 +322,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
     }))
 }
 
-/// The rows of the GID table that are not empty; how many, or an error number below zero.
+/// The rows of the GID table that are not empty; how many, or an error number below zero: EINVAL where the array is too short.
 ///
 /// # Safety
 /// `entries` is null or an array of `max` structs of `size` bytes.
@@ -301,13 +339,18 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
         if entries.is_null() && max > 0 {
             return Err(broken(call, Rule::NullPointer { what: Field::Gid }));
         }
-        Ok(gid_entries(&opened.context))
+        let rows = gid_entries(&opened.context);
+        if max < rows.len() {
+            // As the kernel: a part of the table is no answer.
+            let (offered, min, max) = (max as u64, rows.len() as u64, GID_TABLE_LEN.into());
+            return Err(broken(call, Rule::OutOfRange { what: Field::NumEntries, offered, min, max }));
+        }
+        Ok(rows)
     });
     match rows {
         Ok(rows) => {
-            let rows = rows.iter().take(max);
             let count = rows.len();
-            for (n, row) in rows.enumerate() {
+            for (n, row) in rows.iter().enumerate() {
                 // SAFETY: there are `max` structs of `size` bytes.
                 unsafe { copy_out(row, entries.cast::<u8>().add(n * size), size) };
             }

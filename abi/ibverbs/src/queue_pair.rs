@@ -4,11 +4,13 @@ use crate::answer::{Errno, broken, code, failed, not_made, pointer, refused};
 use crate::attributes;
 use crate::completion::CompletionQueue;
 use crate::context::{Opened, opened};
+use crate::domain::{self, Resource};
 use crate::events::{EventSubject, Unacked};
 use crate::layout::*;
 use crate::memory::Domain;
 use crate::operations;
 use crate::post_ex::Batch;
+use crate::shared_receive::SharedReceiveQueue;
 use crate::store::{Held, Object, StartsWith, Store, given, live, no_object, taken};
 use core::ffi::c_int;
 use core::ptr;
@@ -120,16 +122,20 @@ fn check_extended(
 fn operations_of(qp_type: ibv_qp_type) -> u64 {
     let sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     let writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    let keys = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
     match qp_type {
         IBV_QPT_UD => sends,
-        IBV_QPT_UC => sends | writes,
+        IBV_QPT_UC => sends | writes | keys,
         IBV_QPT_RC => {
             sends
                 | writes
+                | keys
                 | IBV_QP_EX_WITH_RDMA_READ
                 | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
                 | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
                 | IBV_QP_EX_WITH_SEND_WITH_INV
+                | IBV_QP_EX_WITH_FLUSH
+                | IBV_QP_EX_WITH_ATOMIC_WRITE
         }
         // Refused for its type, which says more.
         _ => u64::MAX,
@@ -143,10 +149,19 @@ fn create(
     operations: Option<u64>,
 ) -> Result<*mut ibv_qp, Errno> {
     let wanted = Wanted::check(call, pd, attr)?;
+    let placed = domain::place(call, &wanted.domain, pd, Resource::Qp, bytes_of(&attr.cap))?;
     let made = wanted.domain.0.create_qp(&wanted.init());
     let qp = made.map_err(|refusal| not_made(wanted.domain.0.context(), &refusal))?;
     attr.cap = attributes::cap_to_c(qp.cap());
-    wanted.give(call, qp, operations)
+    let seen = wanted.give(call, qp, operations)?;
+    domain::keep(seen, placed);
+    Ok(seen)
+}
+
+/// Bytes of the queues of a QP, for the program's allocator: a request and its elements, 16 bytes each.
+fn bytes_of(cap: &ibv_qp_cap) -> usize {
+    let queue = |requests: u32, sges: u32| (requests as usize).saturating_mul(64 + 16 * sges as usize);
+    queue(cap.max_send_wr, cap.max_send_sge).saturating_add(queue(cap.max_recv_wr, cap.max_recv_sge))
 }
 
 /// A QP that is asked for, with the objects that it is made of.
@@ -157,6 +172,7 @@ pub(crate) struct Wanted {
     qp_type: QpType,
     send_cq: Held<CompletionQueue>,
     recv_cq: Held<CompletionQueue>,
+    srq: Option<Held<SharedReceiveQueue>>,
 }
 
 // SAFETY: the raw pointers are the program's own and only given back.
@@ -168,16 +184,13 @@ impl Wanted {
     /// Checks what C alone can get wrong.
     ///
     /// # Errors
-    /// Pointers to nothing, numbers that mean nothing, a shared receive queue.
+    /// Pointers to nothing, numbers that mean nothing, objects of another device.
     pub(crate) fn check(call: Call, pd: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Self, Errno> {
         let domain = given::<Domain>(call, pd)?;
         // The device keeps what it refused: from here on there is one.
         let refuse = |rule| refused(&domain.0.context().refuse(call, None, rule));
         let unknown = |_| refuse(Rule::UnknownValue { what: Field::QpType, value: attr.qp_type.into() });
         let qp_type = QpType::try_from(attr.qp_type).map_err(unknown)?;
-        if !attr.srq.is_null() {
-            return Err(refuse(Rule::NotSupported { what: Field::Srq, value: 1 }));
-        }
         for (what, cq) in [(Field::SendCq, attr.send_cq), (Field::RecvCq, attr.recv_cq)] {
             if cq.is_null() {
                 return Err(refuse(Rule::NullPointer { what }));
@@ -191,7 +204,13 @@ impl Wanted {
                 return Err(refuse(rule));
             }
         }
-        Ok(Self { domain, pd, attr: *attr, qp_type, send_cq, recv_cq })
+        let srq = if attr.srq.is_null() { None } else { Some(given::<SharedReceiveQueue>(call, attr.srq)?) };
+        if let Some(srq) = &srq
+            && !srq.srq.context().is(domain.0.context())
+        {
+            return Err(refuse(Rule::OtherContext { kind: ObjectKind::Srq, handle: srq.srq.handle() }));
+        }
+        Ok(Self { domain, pd, attr: *attr, qp_type, send_cq, recv_cq, srq })
     }
 
     /// The same for the Rust API.
@@ -200,6 +219,7 @@ impl Wanted {
             qp_type: self.qp_type,
             send_cq: &self.send_cq.cq,
             recv_cq: &self.recv_cq.cq,
+            srq: self.srq.as_ref().map(|object| &object.srq),
             cap: attributes::cap_from_c(&self.attr.cap),
             sq_sig_all: self.attr.sq_sig_all != 0,
         }
@@ -241,7 +261,7 @@ fn public(context: *mut ibv_context, pd: *mut ibv_pd, attr: &ibv_qp_init_attr, q
         pd,
         send_cq: attr.send_cq,
         recv_cq: attr.recv_cq,
-        srq: ptr::null_mut(),
+        srq: attr.srq,
         handle: qp.qpn(),
         qp_num: qp.qpn(),
         state: IBV_QPS_RESET,
@@ -364,8 +384,20 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         unsafe { forget(qp, qpn) };
         context.withdraw_events(|event| event.subject == Subject::Qp(qpn));
         object.async_events.wait(|events| context.note_waiting(ObjectKind::Qp, qpn, events));
-        taken::<QueuePair>(call, qp).map(drop)
+        taken::<QueuePair>(call, qp).map(drop)?;
+        domain::release(qp);
+        Ok(())
     }))
+}
+
+/// Whether what arrives is written from its first byte to its last, so that a program may poll the last one. It is not promised:
+/// bytes are copied by memcpy(3) or the kernel, which may write the end of a piece first.
+pub(crate) extern "C" fn ibv_query_qp_data_in_order(
+    _qp: *mut ibv_qp,
+    _op: ibv_wr_opcode,
+    _flags: u32,
+) -> c_int {
+    0
 }
 
 /// The extended view of a QP, or null if it was not created with `send_ops_flags`.

@@ -1,21 +1,28 @@
 //! `glassnic decode`: what a frame is, or every frame of a capture.
 
 mod model;
+mod show;
 mod text;
 mod words;
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
-use glassnic_capture::{CaptureError, Packet, Reader, hex, is_capture};
+use glassnic_capture::{CaptureError, Packet, Parser, Step, hex, is_capture};
 use glassnic_explain::{Lang, both};
 use glassnic_wire::dissect::{Dissection, Link, dissect};
 
-use crate::{fault, lang, out};
+use crate::out::Reader;
+use crate::{fault, lang};
+use show::Shower;
 
-/// More than anybody looks at in one piece, and less than fills the memory of a small machine.
-const FILE_MAX: u64 = 1 << 30;
+/// A dump of more is none that anybody reads.
+const DUMP_MAX: u64 = 1 << 26;
+/// Longer blocks carry no packets.
+const BLOCK_MAX: usize = 1 << 24;
+/// Bytes of a capture that are read at once.
+const CHUNK: u64 = 1 << 18;
 
 /// A frame of the input, with what it is.
 pub(super) struct Seen<'a> {
@@ -30,7 +37,7 @@ pub(super) struct Seen<'a> {
     found: Result<Dissection<'a>, String>,
 }
 
-/// Prints the frames of a file, or of standard input for `-`.
+/// Prints the frames of a file, or of standard input for `-`. A capture is read piece by piece: it may be of any length.
 ///
 /// # Errors
 /// One line: the file cannot be read, is neither dump nor capture, or holds neither a RoCEv2 packet nor a command record.
@@ -41,52 +48,105 @@ pub(crate) fn decode(file: &Path, json: bool) -> Result<(), String> {
         false => file.display().to_string(),
     };
     let of_file = |why: String| both!(lang, "{name}: {why}", "{name}：{why}");
-    let bytes = read(file).map_err(|error| fault(&name, &error))?;
-    let frames = match is_capture(&bytes) {
-        true => Vec::new(),
-        false => {
-            let text = dump(lang, &bytes).map_err(of_file)?;
-            hex::parse(&text).map_err(|error| of_file(words::hex_error(lang, &error)))?
+    let unread = |error: io::Error| fault(&name, &error);
+    let mut input: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(file).map_err(unread)?),
+    };
+    let mut shower = Shower::new(lang, json);
+    let mut bytes = Vec::new();
+    input.by_ref().take(CHUNK).read_to_end(&mut bytes).map_err(unread)?;
+    let end = if is_capture(&bytes) {
+        match capture(lang, &mut *input, bytes, &mut shower) {
+            Err(Broken::Read(error)) => return Err(unread(error)),
+            Err(Broken::Capture(why)) => Some(why),
+            Err(Broken::Print(why)) => return Err(why),
+            Ok(Reader::Gone) => return Ok(()),
+            Ok(Reader::Reads) => None,
         }
+    } else {
+        input.take(DUMP_MAX).read_to_end(&mut bytes).map_err(unread)?;
+        if bytes.len() as u64 > DUMP_MAX {
+            let why = lang.pick("a dump of more than 64 MiB; cut it", "转储超过 64 MiB；请截短");
+            return Err(of_file(why.to_owned()));
+        }
+        let text = dump(lang, &bytes).map_err(of_file)?;
+        let frames = hex::parse(&text).map_err(|error| of_file(words::hex_error(lang, &error)))?;
+        for (index, bytes) in frames.iter().enumerate() {
+            // Somebody may have seen enough: head(1), or a pager that was closed.
+            if shower.take(&of_bytes(lang, index + 1, bytes))? == Reader::Gone {
+                return Ok(());
+            }
+        }
+        None
     };
-    let (seen, end) = match is_capture(&bytes) {
-        true => of_capture(lang, &bytes).map_err(|error| of_file(words::capture_error(lang, error)))?,
-        false => (of_dump(lang, &frames), None),
-    };
-    let end = end.map(|error| words::capture_error(lang, error));
-    if !seen.iter().any(|frame| frame.found.is_ok()) {
-        let first = seen.iter().find_map(|frame| frame.found.as_ref().err().cloned());
+    if shower.finish()? == Reader::Gone {
+        return Ok(());
+    }
+    if let Some(why) = end.as_ref().filter(|_| shower.count() == 0) {
+        return Err(of_file(why.clone()));
+    }
+    if !shower.has_found() {
         let none = || lang.pick("no frame is in it", "其中没有帧").to_owned();
-        let why = first.or(end).unwrap_or_else(none);
-        let which = if seen.len() > 1 { lang.pick("the first: ", "第一帧：") } else { "" };
+        let which = if shower.count() > 1 { lang.pick("the first: ", "第一帧：") } else { "" };
+        let why = shower.first_problem().or(end).unwrap_or_else(none);
         return Err(of_file(both!(
             lang,
             "neither RoCEv2 nor a command record: {which}{why}",
             "既不是 RoCEv2 也不是命令记录：{which}{why}"
         )));
     }
-    // Somebody may have seen enough: head(1), or a pager that was closed.
-    let _ = out::written(print(lang, &seen, json))?;
     // What is whole has been shown; that the file is not must not go unseen.
     end.map_or(Ok(()), |why| Err(of_file(why)))
 }
 
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    match file.as_os_str() == "-" {
-        true => io::stdin().lock().take(FILE_MAX + 1).read_to_end(&mut bytes)?,
-        false => File::open(file)?.take(FILE_MAX + 1).read_to_end(&mut bytes)?,
-    };
-    if bytes.len() as u64 > FILE_MAX {
-        return Err(io::Error::new(
-            ErrorKind::FileTooLarge,
-            lang().pick(
-                "longer than 1 GiB; tshark and editcap(1) cut captures",
-                "超过 1 GiB；可用 tshark 或 editcap(1) 截取",
-            ),
-        ));
+/// Why a capture was not shown to its end, in words.
+enum Broken {
+    /// It cannot be read.
+    Read(io::Error),
+    /// It is not whole.
+    Capture(String),
+    /// Nothing can be written.
+    Print(String),
+}
+
+/// Shows the frames of a capture that begins with these bytes.
+fn capture(
+    lang: Lang,
+    input: &mut dyn Read,
+    mut bytes: Vec<u8>,
+    shower: &mut Shower,
+) -> Result<Reader, Broken> {
+    let of_file = |error| Broken::Capture(words::capture_error(lang, error));
+    let (mut parser, mut at) = (Parser::default(), 0);
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        match parser.step(rest).map_err(of_file)? {
+            Step::Took { len, packet } => {
+                at += len;
+                if let Some(packet) = packet {
+                    let seen = of_packet(lang, shower.count() + 1, packet);
+                    if shower.take(&seen).map_err(Broken::Print)? == Reader::Gone {
+                        return Ok(Reader::Gone);
+                    }
+                }
+            }
+            Step::Short { what, missing } => {
+                if rest.len() > BLOCK_MAX {
+                    let why = lang.pick("a block is longer than 16 MiB", "有一个块超过 16 MiB");
+                    return Err(Broken::Capture(why.to_owned()));
+                }
+                bytes.drain(..at);
+                at = 0;
+                let read = input.take(CHUNK).read_to_end(&mut bytes).map_err(Broken::Read)?;
+                match (read, bytes.is_empty()) {
+                    (0, true) => return Ok(Reader::Reads),
+                    (0, false) => return Err(of_file(CaptureError::CutShort { what, missing })),
+                    _ => {}
+                }
+            }
+        }
     }
-    Ok(bytes)
 }
 
 fn dump(lang: Lang, bytes: &[u8]) -> Result<String, String> {
@@ -101,10 +161,6 @@ fn dump(lang: Lang, bytes: &[u8]) -> Result<String, String> {
         Ok(text) if !text.contains('\0') => Ok(text.to_owned()),
         _ => Err(neither()),
     }
-}
-
-fn of_dump(lang: Lang, frames: &[Vec<u8>]) -> Vec<Seen<'_>> {
-    frames.iter().enumerate().map(|(index, bytes)| of_bytes(lang, index + 1, bytes)).collect()
 }
 
 /// A dump does not say what a frame begins with. Only a command record is 72 bytes of a known opcode, and hardly any
@@ -129,18 +185,6 @@ fn is_record(bytes: &[u8]) -> bool {
     bytes.len() == RECORD_LEN && CommandRecord::parse(bytes).is_ok_and(|record| record.opcode().is_ok())
 }
 
-/// The frames, and why there are no more, if the file is not whole.
-fn of_capture(lang: Lang, bytes: &[u8]) -> Result<(Vec<Seen<'_>>, Option<CaptureError>), CaptureError> {
-    let (mut seen, mut end) = (Vec::new(), None);
-    for packet in Reader::new(bytes)? {
-        match packet {
-            Ok(packet) => seen.push(of_packet(lang, seen.len() + 1, packet)),
-            Err(error) => end = Some(error),
-        }
-    }
-    Ok((seen, end))
-}
-
 fn of_packet(lang: Lang, number: usize, packet: Packet<'_>) -> Seen<'_> {
     let Packet { dlt, time_ns, bytes, sent_len, .. } = packet;
     let link = Link::from_dlt(dlt);
@@ -151,18 +195,4 @@ fn of_packet(lang: Lang, number: usize, packet: Packet<'_>) -> Seen<'_> {
         }
     };
     Seen { number, time_ns, sent_len, bytes, link, found }
-}
-
-/// One frame in full, or several with a line for each; as JSON, one object a line.
-fn print(lang: Lang, seen: &[Seen<'_>], json: bool) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let first = seen.first().and_then(|frame| frame.time_ns);
-    for frame in seen {
-        match (json, seen.len()) {
-            (true, _) => writeln!(out, "{}", model::json(lang, frame))?,
-            (false, 1) => write!(out, "{}", text::full(lang, frame))?,
-            (false, _) => writeln!(out, "{}", text::line(lang, frame, first))?,
-        }
-    }
-    out.flush()
 }

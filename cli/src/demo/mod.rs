@@ -33,9 +33,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// How often the two are looked at.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Whether segments outlive a clean end.
-const KEEP: &str = "GLASSNIC_KEEP";
-
 const NEXT: &str = "\
 Try next:
   glassnic devices                               the device, its GIDs, and the reason for each
@@ -72,7 +69,7 @@ pub(crate) fn demo() -> Result<u8, String> {
     let (lines, told) = channel();
     let mut stage = Stage {
         interrupts: Interrupts::watch()?,
-        watcher: Watcher::new()?,
+        watcher: Watcher::default(),
         told,
         waiting: Vec::new(),
         began_ns: None,
@@ -140,9 +137,10 @@ impl Stage {
         words: &[&str],
         lines: &Sender<(u64, String)>,
     ) -> Result<Side, String> {
-        let child = start(role, libraries, port, words, lines)?;
-        self.watcher.add(child.id(), role);
-        Ok(Side(child))
+        let (child, run) = start(role, libraries, port, words, lines)?;
+        let child = Side(child);
+        self.watcher.add(run, role)?;
+        Ok(child)
     }
 
     /// Whether somebody watches, and nobody asks us to end.
@@ -213,10 +211,8 @@ impl Stage {
 /// The segments were kept for us. Both sides are gone by now.
 impl Drop for Stage {
     fn drop(&mut self) {
-        if std::env::var_os(KEEP).is_none() {
-            self.watcher.look();
-            self.watcher.remove();
-        }
+        let ended_by_us = !self.goes_on();
+        self.watcher.remove(ended_by_us);
     }
 }
 
@@ -228,20 +224,18 @@ fn event_line(began_ns: u64, seen: &Seen) -> String {
     format!("{ms:9.3} ms  {}  {}  {}  {how}", pad(side, 6), pad(subject, 11), pad(what, 13))
 }
 
-/// Starts one side; what it prints comes line by line through `lines`.
+/// Starts one side; what it prints comes line by line through `lines`. Gives also the number by which its NICs are found.
 fn start(
     role: &'static str,
     libraries: &Path,
     port: u16,
     words: &[&str],
     lines: &Sender<(u64, String)>,
-) -> Result<Child, String> {
+) -> Result<(Child, u64), String> {
     let mut command = Command::new(PROGRAM);
     command.args(["-g", "0", "-p", &port.to_string()]).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    run::prepare(&mut command, libraries);
-    // Whatever ends before we have looked can still be read.
-    command.env(KEEP, "1");
+    let run = run::prepare_to_follow(&mut command, libraries);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             both!(
@@ -257,7 +251,7 @@ fn start(
     })?;
     forward(role, child.stdout.take(), lines);
     forward(role, child.stderr.take(), lines);
-    Ok(child)
+    Ok((child, run))
 }
 
 fn forward(role: &'static str, stream: Option<impl Read + Send + 'static>, lines: &Sender<(u64, String)>) {

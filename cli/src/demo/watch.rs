@@ -1,14 +1,11 @@
 //! Reads the flight recorders of the two sides from outside, while they run and after.
 
-use std::collections::BTreeSet;
-
 use glassnic_events::Call;
 use glassnic_explain::both;
 use glassnic_inspect::{Repeats, Told, tell};
-use glassnic_verbs::Words;
-use glassnic_verbs::inspect::{Folder, NicView};
 
 use super::summary::Lives;
+use crate::follow::{Follower, Nic, Whom};
 use crate::lang;
 
 /// Something that happened at a side.
@@ -20,112 +17,102 @@ pub(super) struct Seen {
     pub(super) told: Told,
 }
 
-/// A NIC of one of the sides.
-struct Watched {
-    side: &'static str,
-    name: String,
-    view: NicView,
+/// A side, and what was told of its NICs.
+struct Side {
+    name: &'static str,
+    follower: Follower,
+    /// One for each NIC that is followed.
+    told: Vec<ToldOf>,
+}
+
+/// What was told of a NIC.
+struct ToldOf {
     /// Number of the record to be read next.
     next: u64,
     repeats: Repeats,
 }
 
-/// Watches the NICs of some processes.
+/// Watches the NICs of some programs.
+#[derive(Default)]
 pub(super) struct Watcher {
-    folder: Folder,
-    /// Processes and the names that they go by.
-    sides: Vec<(u32, &'static str)>,
-    nics: Vec<Watched>,
-    /// Segments of others.
-    foreign: BTreeSet<String>,
+    sides: Vec<Side>,
     lives: Lives,
 }
 
 impl Watcher {
-    /// Watches nobody yet. What is there already belongs to others.
+    /// Watches a program of ours too.
     ///
     /// # Errors
-    /// In a line, why the folder of this host's processes cannot be read.
-    pub(super) fn new() -> Result<Self, String> {
-        let folder = Folder::open().map_err(|error| error.in_words(lang()))?;
-        let foreign = folder.segments().map_err(|error| error.in_words(lang()))?.into_iter().collect();
-        Ok(Self { folder, sides: Vec::new(), nics: Vec::new(), foreign, lives: Lives::default() })
-    }
-
-    /// Watches a process too.
-    pub(super) fn add(&mut self, pid: u32, side: &'static str) {
-        self.sides.push((pid, side));
+    /// In a line, why the folder of this host's processes cannot be opened.
+    pub(super) fn add(&mut self, run: u64, side: &'static str) -> Result<(), String> {
+        let follower = Follower::of(Whom::Program(run))?;
+        self.sides.push(Side { name: side, follower, told: Vec::new() });
+        Ok(())
     }
 
     /// What has happened since the last call: in order for each NIC.
     pub(super) fn look(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
-        self.find_nics(&mut seen);
-        for nic in &mut self.nics {
-            let side = nic.side;
-            for record in nic.view.records(nic.next) {
-                let missed = record.seq().saturating_sub(nic.next);
-                let mut say = |told| seen.push(Seen { at_ns: record.timestamp_ns(), side, told });
-                if missed > 0 {
-                    let how = both!(
-                        lang(),
-                        "{missed} records were overwritten before they were read",
-                        "{missed} 条记录在读取之前已被覆盖"
-                    );
-                    say(Told::new("NIC", "…", how));
-                }
-                nic.next = record.seq() + 1;
-                self.lives.note(side, &record);
-                if !nic.repeats.has(&record) {
-                    say(tell(lang(), &record));
-                }
+        for Side { name, follower, told } in &mut self.sides {
+            follower.find();
+            for nic in &follower.nics()[told.len()..] {
+                seen.push(opened(name, nic));
+                told.push(ToldOf { next: 1, repeats: Repeats::default() });
+            }
+            for (nic, told) in follower.nics().iter().zip(told) {
+                told.look(name, nic, &mut self.lives, &mut seen);
             }
         }
         seen
     }
 
-    /// Finds NICs that were opened since the last look.
-    fn find_nics(&mut self, seen: &mut Vec<Seen>) {
-        // A folder that cannot be read now is read at the next look.
-        for name in self.folder.segments().unwrap_or_default() {
-            if self.foreign.contains(&name) || self.nics.iter().any(|nic| nic.name == name) {
-                continue;
-            }
-            // Gone, or not made yet.
-            let Ok(Some(view)) = self.folder.nic(&name) else { continue };
-            let Some((_, side)) = self.sides.iter().find(|(pid, _)| *pid == view.pid()) else {
-                self.foreign.insert(name);
-                continue;
-            };
-            let (call, device, pid) = (Call::OpenDevice, view.device(), view.pid());
-            let how = both!(lang(), "{call}: {device}, process {pid}", "{call}: {device}，进程 {pid}");
-            let told = Told::new("NIC", lang().pick("opened", "已打开"), how);
-            seen.push(Seen { at_ns: view.opened_ns(), side, told });
-            self.nics.push(Watched { side, name, view, next: 1, repeats: Repeats::default() });
-        }
-    }
-
     /// What became of each QP, a line each; those that were not destroyed by what their contexts say.
     pub(super) fn summary(&mut self) -> Vec<String> {
-        for nic in &self.nics {
-            for image in nic.view.contexts() {
-                self.lives.note_context(nic.side, &image);
+        for side in &self.sides {
+            for image in side.follower.nics().iter().flat_map(|nic| nic.view.contexts()) {
+                self.lives.note_context(side.name, &image);
             }
         }
         self.lives.lines(lang())
     }
 
     /// Removes the segments of the sides, which were kept for us.
-    pub(super) fn remove(&self) {
-        for nic in &self.nics {
-            // Somebody else may have cleaned up before.
-            let _ = self.folder.remove(&nic.name);
+    pub(super) fn remove(&mut self, interrupted: bool) {
+        self.sides.iter_mut().for_each(|side| side.follower.remove(interrupted));
+    }
+}
+
+impl ToldOf {
+    fn look(&mut self, side: &'static str, nic: &Nic, lives: &mut Lives, seen: &mut Vec<Seen>) {
+        for record in nic.records(self.next) {
+            let missed = record.seq().saturating_sub(self.next);
+            let mut say = |told| seen.push(Seen { at_ns: record.timestamp_ns(), side, told });
+            if missed > 0 {
+                let how = both!(
+                    lang(),
+                    "{missed} records were overwritten before they were read",
+                    "{missed} 条记录在读取之前已被覆盖"
+                );
+                say(Told::new("NIC", "…", how));
+            }
+            self.next = record.seq() + 1;
+            lives.note(side, &record);
+            if !self.repeats.has(&record) {
+                say(tell(lang(), &record));
+            }
         }
     }
 }
 
+fn opened(side: &'static str, Nic { view, .. }: &Nic) -> Seen {
+    let (call, device, pid) = (Call::OpenDevice, view.device(), view.pid());
+    let how = both!(lang(), "{call}: {device}, process {pid}", "{call}: {device}，进程 {pid}");
+    Seen { at_ns: view.opened_ns(), side, told: Told::new("NIC", lang().pick("opened", "已打开"), how) }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::{Child, Command, Stdio};
 
     use glassnic_verbs::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
@@ -133,6 +120,7 @@ mod tests {
     use glassnic_verbs::{Qp, QpInit, SendRequest, Sge};
 
     use super::*;
+    use crate::run::prepare_to_follow;
 
     const INNER: &str = "GLASSNIC_TEST_INNER";
     const NAME: &str = "demo::watch::tests::actor";
@@ -150,7 +138,8 @@ mod tests {
         let mr = pd.reg_mr(at, 4096, at, AccessFlags::LOCAL_WRITE).unwrap();
         let cap =
             QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-        let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: true };
+        let init =
+            QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all: true };
         let qp = pd.create_qp(&init).unwrap();
         connect(&qp, gid);
         let sge = |offset| Sge { addr: at + offset, length: 64, lkey: mr.lkey() };
@@ -187,10 +176,13 @@ mod tests {
         qp.modify(mask | AttrMask::SQ_PSN | AttrMask::MAX_QP_RD_ATOMIC, &attr).unwrap();
     }
 
-    fn start(how: &str) -> Child {
-        Command::new(std::env::current_exe().unwrap())
+    fn start(how: &str, watcher: &mut Watcher) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let run = prepare_to_follow(&mut command, Path::new("/"));
+        watcher.add(run, "one").unwrap();
+        command
             .args(["--exact", NAME])
-            .envs([(INNER, how), ("GLASSNIC_DEVICES", "glass0=lo"), ("GLASSNIC_KEEP", "1")])
+            .envs([(INNER, how), ("GLASSNIC_DEVICES", "glass0=lo")])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -223,9 +215,8 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_of_a_program_that_was_never_seen_alive() {
-        let mut watcher = Watcher::new().unwrap();
-        let mut child = start("end");
-        watcher.add(child.id(), "one");
+        let mut watcher = Watcher::default();
+        let mut child = start("end", &mut watcher);
         assert!(child.wait().unwrap().success());
         assert_eq!(story(&watcher.look()), STORY);
         let summary = watcher.summary();
@@ -233,15 +224,15 @@ mod tests {
         let (_, told) = summary[0].split_once(": ").unwrap();
         assert!(told.starts_with("RESET → INIT → RTR → RTS → destroyed, "), "{told}");
         assert!(told.ends_with("; 2 of 2 sends finished, 2 messages came in, no error"), "{told}");
-        watcher.remove();
-        assert!(watcher.folder.nic(&watcher.nics[0].name).is_err());
+        watcher.remove(false);
+        let follower = &watcher.sides[0].follower;
+        assert!(follower.folder().nic(&follower.nics()[0].name).is_err());
     }
 
     #[test]
     fn nothing_is_told_twice_of_a_program_that_is_looked_at_all_the_time() {
-        let mut watcher = Watcher::new().unwrap();
-        let mut child = start("end");
-        watcher.add(child.id(), "one");
+        let mut watcher = Watcher::default();
+        let mut child = start("end", &mut watcher);
         let mut seen = Vec::new();
         while child.try_wait().unwrap().is_none() {
             seen.extend(watcher.look());
@@ -249,19 +240,26 @@ mod tests {
         seen.extend(watcher.look());
         assert_eq!(story(&seen), STORY);
         assert!(seen.is_sorted_by_key(|s| s.at_ns));
-        watcher.remove();
+        watcher.remove(false);
     }
 
     #[test]
     fn a_program_that_dies_leaves_its_story() {
-        let mut watcher = Watcher::new().unwrap();
-        let mut child = start("die");
-        watcher.add(child.id(), "one");
+        let mut watcher = Watcher::default();
+        let mut child = start("die", &mut watcher);
         assert!(!child.wait().unwrap().success());
         assert_eq!(story(&watcher.look()), STORY[..11]);
         let summary = watcher.summary();
         assert!(summary[0].contains("RTR → RTS, "), "{summary:?}");
         assert!(summary[0].ends_with("2 messages came in, no error"), "{summary:?}");
-        watcher.remove();
+        // What crashed stays to be looked at, but for what we ended.
+        let is_kept = |watcher: &Watcher| {
+            let follower = &watcher.sides[0].follower;
+            follower.folder().nic(&follower.nics()[0].name).is_ok()
+        };
+        watcher.remove(false);
+        assert!(is_kept(&watcher));
+        watcher.remove(true);
+        assert!(!is_kept(&watcher));
     }
 }

@@ -16,5 +16,5 @@ pub mod names;
 mod read;
 mod write;
 
-pub use read::{CaptureError, Packet, Reader, is_capture};
+pub use read::{CaptureError, Packet, Parser, Reader, Step, is_capture};
 pub use write::{INTERFACE_OF_PACKETS, INTERFACE_OF_RECORDS, Interface, Writer};

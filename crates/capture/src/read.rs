@@ -65,8 +65,11 @@ struct Source {
     clock: Clock,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Format {
+    /// Nothing was read yet.
+    #[default]
+    Unknown,
     Pcap(Source),
     PcapNg,
 }
@@ -75,10 +78,37 @@ enum Format {
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
+    parser: Parser,
+    failed: bool,
+}
+
+/// What is known of a capture file besides its packets. It keeps no bytes: whoever reads the file hands them over, as many
+/// as there are, and takes away those that a step is done with.
+#[derive(Clone, Debug, Default)]
+pub struct Parser {
     big_endian: bool,
     format: Format,
     interfaces: Vec<Source>,
-    failed: bool,
+}
+
+/// A step in a capture file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step<'a> {
+    /// So many bytes are done with: a header, a block, a packet.
+    Took {
+        /// Bytes from the beginning; never 0.
+        len: usize,
+        /// The packet in them.
+        packet: Option<Packet<'a>>,
+    },
+    /// The next header, block or packet is not whole; nothing is done with. At the end of a file, where some bytes of it are
+    /// left, that is [`CaptureError::CutShort`].
+    Short {
+        /// What is not whole.
+        what: &'static str,
+        /// Bytes that are missing, as far as is known.
+        missing: usize,
+    },
 }
 
 const MAGIC_US: u32 = 0xa1b2_c3d4;
@@ -119,23 +149,69 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`CaptureError::NoCapture`], or [`CaptureError::CutShort`] in the header of a pcap file.
     pub fn new(bytes: &'a [u8]) -> Result<Self, CaptureError> {
+        let mut reader = Self { rest: bytes, parser: Parser::default(), failed: false };
+        let magic = bytes.first_chunk().map(|magic| u32::from_le_bytes(*magic));
         if !is_capture(bytes) {
             return Err(CaptureError::NoCapture);
         }
-        let format = Format::PcapNg;
-        let mut reader =
-            Self { rest: bytes, big_endian: false, format, interfaces: Vec::new(), failed: false };
-        let magic = reader.u32(bytes, 0);
-        if magic != block::SECTION {
-            reader.big_endian = magic != MAGIC_US && magic != MAGIC_NS;
-            let header = reader.cut(PCAP_HEADER_LEN, "header")?;
-            let ns = reader.u32(header, 0) == MAGIC_NS;
-            let clock = Clock { per_second: if ns { 1_000_000_000 } else { 1_000_000 }, offset_s: 0 };
-            // The upper bits say how long a frame check sequence is.
-            let (snap_len, dlt) = (reader.u32(header, 16), reader.u32(header, 20) & 0x03ff_ffff);
-            reader.format = Format::Pcap(Source { dlt, snap_len, clock });
+        if magic != Some(block::SECTION) {
+            reader.step()?;
         }
         Ok(reader)
+    }
+
+    fn step(&mut self) -> Result<Option<Packet<'a>>, CaptureError> {
+        match self.parser.step(self.rest)? {
+            Step::Took { len, packet } => {
+                self.rest = self.rest.get(len..).unwrap_or_default();
+                Ok(packet)
+            }
+            Step::Short { what, missing } => Err(CaptureError::CutShort { what, missing }),
+        }
+    }
+}
+
+/// The first bytes, if there are so many.
+fn cut<'a>(bytes: &'a [u8], len: usize, what: &'static str) -> Result<&'a [u8], Step<'a>> {
+    bytes.get(..len).ok_or(Step::Short { what, missing: len.saturating_sub(bytes.len()) })
+}
+
+impl Parser {
+    /// Takes a step; `bytes` begin where the last one ended.
+    ///
+    /// # Errors
+    /// [`CaptureError`], after which no step makes sense.
+    pub fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, CaptureError> {
+        match self.format {
+            Format::Unknown => self.begin(bytes),
+            Format::Pcap(source) => Ok(self.pcap_packet(source, bytes).unwrap_or_else(|short| short)),
+            Format::PcapNg => self.block(bytes),
+        }
+    }
+
+    fn begin<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, CaptureError> {
+        if let Err(short) = cut(bytes, 4, "header") {
+            return Ok(short);
+        }
+        if !is_capture(bytes) {
+            return Err(CaptureError::NoCapture);
+        }
+        let magic = self.u32(bytes, 0);
+        if magic == block::SECTION {
+            self.format = Format::PcapNg;
+            return self.block(bytes);
+        }
+        let header = match cut(bytes, PCAP_HEADER_LEN, "header") {
+            Ok(header) => header,
+            Err(short) => return Ok(short),
+        };
+        self.big_endian = magic != MAGIC_US && magic != MAGIC_NS;
+        let ns = self.u32(header, 0) == MAGIC_NS;
+        let clock = Clock { per_second: if ns { 1_000_000_000 } else { 1_000_000 }, offset_s: 0 };
+        // The upper bits say how long a frame check sequence is.
+        let (snap_len, dlt) = (self.u32(header, 16), self.u32(header, 20) & 0x03ff_ffff);
+        self.format = Format::Pcap(Source { dlt, snap_len, clock });
+        Ok(Step::Took { len: PCAP_HEADER_LEN, packet: None })
     }
 
     /// 0 where bytes are missing: callers have checked the length.
@@ -149,36 +225,28 @@ impl<'a> Reader<'a> {
         if self.big_endian { u16::from_be_bytes(half) } else { u16::from_le_bytes(half) }
     }
 
-    fn cut(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], CaptureError> {
-        let missing = len.saturating_sub(self.rest.len());
-        let (taken, rest) =
-            self.rest.split_at_checked(len).ok_or(CaptureError::CutShort { what, missing })?;
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn next_packet(&mut self) -> Result<Option<Packet<'a>>, CaptureError> {
-        match self.format {
-            Format::Pcap(source) => self.pcap_packet(source).map(Some),
-            Format::PcapNg => self.block(),
-        }
-    }
-
-    fn pcap_packet(&mut self, source: Source) -> Result<Packet<'a>, CaptureError> {
-        let header = self.cut(PCAP_PACKET_LEN, "packet header")?;
+    fn pcap_packet<'a>(&self, source: Source, bytes: &'a [u8]) -> Result<Step<'a>, Step<'a>> {
+        let header = cut(bytes, PCAP_PACKET_LEN, "packet header")?;
         let word = |at| self.u32(header, at);
         let (seconds, part, captured, sent) = (word(0), word(4), word(8), word(12));
         let ticks = u64::from(seconds) * source.clock.per_second + u64::from(part);
-        let bytes = self.cut(captured as usize, "packet")?;
+        let bytes = cut(bytes.get(PCAP_PACKET_LEN..).unwrap_or_default(), captured as usize, "packet")?;
         let time_ns = Some(source.clock.ns(ticks));
-        Ok(Packet { dlt: source.dlt, time_ns, bytes, sent_len: sent.max(captured) as usize, comment: None })
+        let sent_len = sent.max(captured) as usize;
+        let packet = Packet { dlt: source.dlt, time_ns, bytes, sent_len, comment: None };
+        Ok(Step::Took { len: PCAP_PACKET_LEN + bytes.len(), packet: Some(packet) })
     }
 
-    /// Takes a block; `None` for one that is no packet.
-    fn block(&mut self) -> Result<Option<Packet<'a>>, CaptureError> {
-        let kind = self.u32(self.rest, 0);
+    /// Takes a block.
+    fn block<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, CaptureError> {
+        let kind = self.u32(bytes, 0);
+        // The byte order stands behind the length that is written in it.
+        let header_len = if kind == block::SECTION { 12 } else { 8 };
+        if let Err(short) = cut(bytes, header_len, "block header") {
+            return Ok(short);
+        }
         if kind == block::SECTION {
-            let order = self.rest.get(8..).and_then(|tail| tail.first_chunk()).copied().unwrap_or_default();
+            let order = bytes.get(8..).and_then(|tail| tail.first_chunk()).copied().unwrap_or_default();
             self.big_endian = u32::from_be_bytes(order) == MAGIC_BYTE_ORDER;
             if !self.big_endian && u32::from_le_bytes(order) != MAGIC_BYTE_ORDER {
                 return Err(CaptureError::NoCapture);
@@ -186,10 +254,7 @@ impl<'a> Reader<'a> {
             // Interfaces are numbered anew in each section.
             self.interfaces.clear();
         }
-        if self.rest.len() < 8 {
-            return Err(CaptureError::CutShort { what: "block header", missing: 8 - self.rest.len() });
-        }
-        let len = self.u32(self.rest, 4);
+        let len = self.u32(bytes, 4);
         let least: usize = match kind {
             block::SECTION => 28,
             block::INTERFACE => 20,
@@ -200,40 +265,40 @@ impl<'a> Reader<'a> {
         if !len.is_multiple_of(4) || (len as usize) < least {
             return Err(CaptureError::BlockLength { block: kind, len });
         }
-        let whole = self.cut(len as usize, "block")?;
+        let whole = match cut(bytes, len as usize, "block") {
+            Ok(whole) => whole,
+            Err(short) => return Ok(short),
+        };
         // Without type, length, and length once more at the end.
         let body = whole.get(8..whole.len() - 4).unwrap_or_default();
-        match kind {
+        let packet = match kind {
             block::INTERFACE => {
                 let interface = self.interface(body);
                 self.interfaces.push(interface);
-                Ok(None)
+                None
             }
-            block::ENHANCED_PACKET => self.packet(self.u32(body, 0), body).map(Some),
-            block::PACKET => self.packet(self.u16(body, 0).into(), body).map(Some),
-            block::SIMPLE_PACKET => {
-                let source = self.source(0)?;
-                let sent = self.u32(body, 0) as usize;
-                let snap_len = if source.snap_len == 0 { usize::MAX } else { source.snap_len as usize };
-                let captured = body.get(4..).unwrap_or_default();
-                let bytes = captured.get(..sent.min(snap_len)).unwrap_or(captured);
-                Ok(Some(Packet {
-                    dlt: source.dlt,
-                    time_ns: None,
-                    bytes,
-                    sent_len: sent.max(bytes.len()),
-                    comment: None,
-                }))
-            }
-            _ => Ok(None),
-        }
+            block::ENHANCED_PACKET => Some(self.packet(self.u32(body, 0), body)?),
+            block::PACKET => Some(self.packet(self.u16(body, 0).into(), body)?),
+            block::SIMPLE_PACKET => Some(self.simple_packet(body)?),
+            _ => None,
+        };
+        Ok(Step::Took { len: whole.len(), packet })
+    }
+
+    fn simple_packet<'a>(&self, body: &'a [u8]) -> Result<Packet<'a>, CaptureError> {
+        let source = self.source(0)?;
+        let sent = self.u32(body, 0) as usize;
+        let snap_len = if source.snap_len == 0 { usize::MAX } else { source.snap_len as usize };
+        let captured = body.get(4..).unwrap_or_default();
+        let bytes = captured.get(..sent.min(snap_len)).unwrap_or(captured);
+        Ok(Packet { dlt: source.dlt, time_ns: None, bytes, sent_len: sent.max(bytes.len()), comment: None })
     }
 
     fn source(&self, interface: u32) -> Result<Source, CaptureError> {
         self.interfaces.get(interface as usize).copied().ok_or(CaptureError::NoInterface(interface))
     }
 
-    fn packet(&self, interface: u32, body: &'a [u8]) -> Result<Packet<'a>, CaptureError> {
+    fn packet<'a>(&self, interface: u32, body: &'a [u8]) -> Result<Packet<'a>, CaptureError> {
         let source = self.source(interface)?;
         let ticks = u64::from(self.u32(body, 4)) << 32 | u64::from(self.u32(body, 8));
         let (captured, sent) = (self.u32(body, 12) as usize, self.u32(body, 16) as usize);
@@ -284,7 +349,7 @@ impl<'a> Iterator for Reader<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.failed && !self.rest.is_empty() {
-            match self.next_packet() {
+            match self.step() {
                 Ok(None) => {}
                 Ok(Some(packet)) => return Some(Ok(packet)),
                 Err(error) => {

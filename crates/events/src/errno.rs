@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::name::Field;
+use crate::name::{Field, ObjectKind};
 use crate::rule::Rule;
 
 /// A Linux error number, positive.
@@ -85,6 +85,7 @@ pub const fn errno(rule: &Rule) -> Errno {
         Rule::ExceedsLimit { .. }
         | Rule::CapAboveLimit { .. }
         | Rule::OutOfRange { .. }
+        | Rule::NotMultiple { .. }
         | Rule::UnknownValue { .. }
         | Rule::NullPointer { .. }
         | Rule::ZeroLength { .. }
@@ -107,13 +108,18 @@ pub const fn errno(rule: &Rule) -> Errno {
         // Pinning pages that are not there, or not writable, fails with EFAULT; ib_umem_get() says EINVAL for a
         // region that wraps around, and for remote write without local write.
         Rule::MemoryNotMapped { .. } | Rule::MemoryNotWritable { .. } => Errno::EFAULT,
+        // ibv_advise_mr(3).
+        Rule::KeyUnknown { .. } => Errno::ENOENT,
         Rule::MrRange { .. }
+        | Rule::NotOnDemand { .. }
         | Rule::RemoteNeedsLocalWrite { .. }
         | Rule::MwBindNotPermitted { .. }
         | Rule::MwTypeMismatch { .. } => Errno::EINVAL,
 
         Rule::LimitReached { .. } | Rule::NoMemory { .. } | Rule::MemlockExceeded { .. } => Errno::ENOMEM,
         Rule::InUse { .. } => Errno::EBUSY,
+        // ibv_bind_mw(3) of rdma-core's drivers, before anything is posted.
+        Rule::OtherPd { kind: ObjectKind::Mw, .. } => Errno::EPERM,
         Rule::BadHandle { .. }
         | Rule::OtherContext { .. }
         | Rule::OtherPd { .. }

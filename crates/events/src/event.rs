@@ -216,6 +216,8 @@ named_enum! {
         DeviceFatal = 7 "the device stopped",
         /// The owner of the queue pair died.
         OwnerDied = 8 "its process died",
+        /// Somebody asked for it with `glassnic event`.
+        Provoked = 9 "provoked by glassnic event",
     }
 }
 
@@ -308,6 +310,18 @@ named_enum! {
         BadAh = 54 "the address handle is not usable",
         /// A memory window could not be bound.
         MwBind = 55 "the memory window cannot be bound this way",
+        /// The region does not permit binding windows to it.
+        MwBindRight = 58 "the window's region has no IBV_ACCESS_MW_BIND",
+        /// A window cannot let peers change what its owner may not.
+        MwBindLocalWrite = 59 "the window permits remote writing, its region no local writing",
+        /// The window, its region and the queue pair are not of one protection domain.
+        MwBindPd = 60 "the window, its region and the QP are not of one PD",
+        /// The window would reach outside its region.
+        MwBindBounds = 61 "the window reaches outside its region",
+        /// A window of type 2 has to be invalidated first.
+        MwBound = 62 "a type 2 window is set free by an invalidation alone",
+        /// The key cannot be invalidated by a request.
+        OwnInvalidateRefused = 63 "the key is not that of a bound type 2 window",
         /// No link leads to the destination.
         NoPath = 56 "no link leads to the destination",
         /// The operation cannot be carried out in this QP.
@@ -323,6 +337,8 @@ named_enum! {
         DeviceFatal = 67 "the device stopped",
         /// Flushed; the queue pair's first cause tells why.
         Flushed = 68 "flushed after an earlier error",
+        /// Somebody asked for it with `glassnic event`.
+        Provoked = 69 "somebody asked for a fatal error with glassnic event",
     }
 }
 

@@ -75,6 +75,10 @@ named_enum! {
         PollOp = 67 "glassnic_poll_op",
         WaitOp = 68 "glassnic_wait_op",
         SafeModify = 69 "glassnic_safe_modify",
+        RegDmMr = 70 "ibv_reg_dm_mr",
+        MemcpyDm = 71 "ibv_memcpy_to_dm",
+        AllocBuf = 72 "ibv_alloc_buf",
+        RegBufMr = 73 "ibv_reg_buf_mr",
     }
 }
 
@@ -182,6 +186,14 @@ named_enum! {
         Index = 99 "index",
         Event = 100 "event",
         MwBindInfo = 101 "bind_info",
+        Dm = 102 "dm",
+        DmOffset = 103 "dm_offset",
+        LogAlign = 104 "log_align_req",
+        Advice = 105 "advice",
+        Buf = 106 "buf",
+        ParentDomain = 120 "parent_domain",
+        Allocator = 121 "alloc and free",
+        CmdFd = 122 "cmd_fd",
     }
 }
 

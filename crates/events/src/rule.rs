@@ -189,7 +189,6 @@ rules! {
     /// Exhaustive on purpose: a new rule does not compile before it has an errno and an explanation.
     pub enum Rule {
         // Values.
-
         /// A value is above a limit that the device states.
         ExceedsLimit = 1 {
             /// The field.
@@ -275,8 +274,17 @@ rules! {
             qp_type: QpType,
         },
 
-        // Moving a queue pair.
+        /// A value has to be a multiple of another.
+        NotMultiple = 12 {
+            /// The field.
+            what: Field,
+            /// Its value.
+            offered: u64,
+            /// What it has to be a multiple of.
+            of: u64,
+        },
 
+        // Moving a queue pair.
         /// The two states are not joined by an arrow.
         NotListedTransition = 20 {
             /// The move asked for.
@@ -381,7 +389,6 @@ rules! {
         },
 
         // Posting work.
-
         /// The queue pair is in a state in which the call is not allowed.
         WrongState = 40 {
             /// The state it is in.
@@ -481,6 +488,17 @@ rules! {
             given: u8,
             /// The type it needs to be.
             needs: u8,
+        },
+
+        /// No region has this lkey.
+        KeyUnknown = 66 {
+            /// The lkey.
+            lkey: u32,
+        },
+        /// The region does not page on demand.
+        NotOnDemand = 67 {
+            /// Its lkey.
+            lkey: u32,
         },
 
         // Objects and resources.

@@ -142,6 +142,9 @@ fn memory() -> Vec<Refusal> {
         reg(Rule::MemoryNotMapped { addr: 0x7f00_0000, len: 4096 }),
         reg(Rule::MemoryNotWritable { addr: 0x7f00_0000, len: 4096 }),
         reg(Rule::RemoteNeedsLocalWrite { access: 2 }),
+        Refusal::new(Call::MemcpyDm, Rule::NotMultiple { what: Field::DmOffset, offered: 3, of: 4 }),
+        Refusal::new(Call::AdviseMr, Rule::KeyUnknown { lkey: 0x1234 }),
+        Refusal::new(Call::AdviseMr, Rule::NotOnDemand { lkey: 0x1234 }),
         Refusal::new(Call::BindMw, Rule::MwBindNotPermitted { lkey: 0x1234 }),
         Refusal::new(Call::BindMw, Rule::MwTypeMismatch { given: 2, needs: 1 }),
         Refusal::on_qp(Call::PostSend, 0x12, Rule::MwTypeMismatch { given: 1, needs: 2 }),
@@ -217,9 +220,11 @@ fn status(check: Check) -> WcStatus {
         C::RetryExhausted | C::NoPath | C::PeerGone => WcStatus::RetryExcErr,
         C::RnrExhausted => WcStatus::RnrRetryExcErr,
         C::BadResponse => WcStatus::BadRespErr,
-        C::BadAh | C::BadOperation => WcStatus::LocQpOpErr,
-        C::MwBind => WcStatus::MwBindErr,
-        C::DeviceFatal => WcStatus::FatalErr,
+        C::BadAh | C::BadOperation | C::OwnInvalidateRefused => WcStatus::LocQpOpErr,
+        C::MwBind | C::MwBindRight | C::MwBindLocalWrite | C::MwBindPd | C::MwBindBounds | C::MwBound => {
+            WcStatus::MwBindErr
+        }
+        C::DeviceFatal | C::Provoked => WcStatus::FatalErr,
         C::ModifiedToErr | C::CqOverrun | C::Flushed => WcStatus::WrFlushErr,
     }
 }

@@ -3,7 +3,9 @@
 //! It stays out of the way while somebody polls: as long as a CQ was polled within [`NAP_NS`] and none is armed, it
 //! naps, and looks between two naps at what the application leaves alone. A program may poll its memory instead of its
 //! CQs between two posts; work that waited for the end of a nap gives it away, and then the thread *attends*: it sleeps
-//! on the links, so that senders wake it, until they have woken it in vain a few times.
+//! on the links, so that senders wake it, until they have woken it in vain a few times. On the application's own core it
+//! always comes first, and a loop that needs no help looks like one that does: so it stands back now and then, and ends
+//! its attention when the application polled meanwhile.
 //!
 //! Otherwise it makes steps as long as there is something to do and sleeps, in poll(2), on the RoCEv2 sockets, the
 //! inbox's bell, address changes and its own bell, until the next deadline.
@@ -17,16 +19,17 @@ use arrayvec::ArrayVec;
 use glassnic_link::udp::Family;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use crate::runtime::{Look, Runtime, addresses, steer};
+use crate::runtime::{Look, Runtime, steer};
 use crate::sys::monotonic_ns;
 
 /// How long after a poll of an empty CQ the application is taken to be polling still.
 const NAP_NS: u64 = 1_000_000;
 /// An application that polled an empty CQ within this time will take what comes before we could.
 const AT_IT_NS: u64 = 50_000;
-/// An application that polled an empty CQ within this time is in a loop that does nothing else. It spans our own waking on
-/// the application's core: shorter, and the thread takes turns with a loop that needs no help.
-const SPINNING_NS: u64 = 20_000;
+/// For how long the thread stands back, when it was woken, to see whether the application polls by itself.
+const ASK_NS: u64 = 10_000;
+/// After so many wake-ups it asks once more.
+const ASK_EVERY: u32 = 64;
 /// Wake-ups for what the application did, or was about to do, before attention ends; one that was needed takes back two.
 const VAIN_MAX: u32 = 16;
 /// An attention that was needed less often than this was a mistake: the next one asks for more naps that found work.
@@ -39,6 +42,9 @@ const SLEEP_MAX_NS: u64 = 1_000_000_000;
 const IDLE_STEPS: u32 = 200;
 /// Empty steps before sleeping. Few: the application may wait for this core to see what has come.
 const EMPTY_STEPS: u32 = 4;
+
+/// While it naps the thread takes the kernel's news of addresses and links after so many naps.
+const NEWS_EVERY: u32 = 64;
 
 /// How long the process's end waits for the thread's.
 const END_PATIENCE: Duration = Duration::from_millis(100);
@@ -124,8 +130,17 @@ impl Control {
 fn run_masked(runtime: &Arc<Runtime>) {
     crate::sys::block_signals();
     let control = &runtime.background;
-    let mut server =
-        Server { runtime, links: watched(runtime), attends: false, vain: 0, needed: 0, found: 0, doubt: 0 };
+    let mut server = Server {
+        runtime,
+        links: watched(runtime),
+        attends: false,
+        wakes: 0,
+        naps: 0,
+        vain: 0,
+        needed: 0,
+        found: 0,
+        doubt: 0,
+    };
     while !control.ending.load(Ordering::SeqCst) {
         server.turn();
     }
@@ -140,6 +155,10 @@ struct Server<'a> {
     links: Vec<OwnedFd>,
     /// Work waits for it although a CQ was polled lately.
     attends: bool,
+    /// How often it was woken since it attends.
+    wakes: u32,
+    /// Naps so far.
+    naps: u32,
     /// How often it attended in vain lately.
     vain: u32,
     /// How often it was needed since it attends.
@@ -162,15 +181,19 @@ impl Server<'_> {
             self.sleep(deadline.unwrap_or(latest).min(latest), true);
             return;
         }
-        let control = &runtime.background;
-        control.napping.store(true, Ordering::SeqCst);
-        let woken = self.sleep(monotonic_ns() + NAP_NS, self.attends);
-        control.napping.store(false, Ordering::SeqCst);
-        let since = since_poll(runtime);
-        let at_it = since < AT_IT_NS;
-        if self.attends && woken && since < SPINNING_NS {
-            self.attend_in_vain();
-            return;
+        let woken = self.nap(NAP_NS, self.attends);
+        self.naps = self.naps.wrapping_add(1);
+        if self.naps.is_multiple_of(NEWS_EVERY) {
+            runtime.take_news(&mut runtime.lock());
+        }
+        let at_it = since_poll(runtime) < AT_IT_NS;
+        if self.attends && woken {
+            self.wakes = self.wakes.wrapping_add(1);
+            let asks = self.wakes.is_power_of_two() || self.wakes.is_multiple_of(ASK_EVERY);
+            if at_it && asks && self.polls_by_itself() {
+                self.end_attention();
+                return;
+            }
         }
         // The application looks at a socket only while that is in use: what comes first must be found here.
         if !self.attends && at_it && runtime.polls_all() {
@@ -184,7 +207,7 @@ impl Server<'_> {
         runtime.progress_if_wanted();
         if !self.attends {
             self.found = if step.busy && !at_it { self.found + 1 } else { 0 };
-            (self.attends, self.vain, self.needed) = (self.found > self.doubt, 0, 0);
+            (self.attends, self.wakes, self.vain, self.needed) = (self.found > self.doubt, 0, 0, 0);
         } else if step.busy {
             self.vain = self.vain.saturating_sub(2);
             self.needed = self.needed.saturating_add(1);
@@ -197,9 +220,29 @@ impl Server<'_> {
     fn attend_in_vain(&mut self) {
         self.vain += 1;
         if self.vain == VAIN_MAX {
-            (self.attends, self.found) = (false, 0);
-            self.doubt = if self.needed < NEEDED_MIN { (2 * self.doubt + 1).min(DOUBT_MAX) } else { 0 };
+            self.end_attention();
         }
+    }
+
+    fn end_attention(&mut self) {
+        (self.attends, self.found) = (false, 0);
+        self.doubt = if self.needed < NEEDED_MIN { (2 * self.doubt + 1).min(DOUBT_MAX) } else { 0 };
+    }
+
+    /// Leaves the application a moment, and tells whether it polled an empty CQ in it.
+    fn polls_by_itself(&self) -> bool {
+        let asked = monotonic_ns();
+        self.nap(ASK_NS, false);
+        self.runtime.polled_ns.load(Ordering::SeqCst) > asked
+    }
+
+    /// Sleeps while the application makes the steps. False if nothing but time ended the sleep.
+    fn nap(&self, ns: u64, watch: bool) -> bool {
+        let control = &self.runtime.background;
+        control.napping.store(true, Ordering::SeqCst);
+        let woken = self.sleep(monotonic_ns() + ns, watch);
+        control.napping.store(false, Ordering::SeqCst);
+        woken
     }
 
     /// Makes steps as long as there is something to do; gives the next deadline.
@@ -266,10 +309,7 @@ impl Server<'_> {
         let woken = wait(&fds, until);
         let mut engine = runtime.lock();
         awake(&mut engine);
-        if runtime.watch.as_ref().is_some_and(|w| w.drain()) && runtime.refresh_addresses() {
-            engine.links.set_addresses(&addresses());
-            runtime.ports_changed(&mut engine);
-        }
+        runtime.take_news(&mut engine);
         let epoch = runtime.node.as_ref().map_or(0, |n| n.epoch());
         if runtime.epoch_seen.swap(epoch, Ordering::Relaxed) != epoch {
             steer(&engine);

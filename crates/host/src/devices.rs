@@ -120,3 +120,18 @@ pub(crate) fn discover() -> Result<Vec<HostDevice>, Problem> {
     };
     Ok(specs.into_iter().enumerate().map(make).collect())
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A device of a name on an interface, which need not exist.
+    pub(crate) fn device(name: &str, interface: &Interface) -> HostDevice {
+        let spec = iface::DeviceSpec {
+            device: name.into(),
+            interface: interface.name.clone(),
+            choice: Choice::Listed,
+        };
+        HostDevice::new(spec, 0, Some(interface.clone()), Limits::default())
+    }
+}

@@ -26,6 +26,8 @@ pub(crate) struct Engine {
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
+    /// What time it was, monotonic ns.
+    pub at_ns: u64,
     /// Something came in or went out.
     pub busy: bool,
     /// More can be done at once.
@@ -90,6 +92,11 @@ impl Engine {
         let capture = self.nics.iter().flatten().any(|n| n.memory().get(Header::CaptureUntilNs) > now);
         if capture != self.links.tap.is_some() {
             self.links.turn_tap(capture);
+        }
+        for nic in self.nics.iter_mut().flatten() {
+            if nic.memory().get(Header::EventAsked) != 0 {
+                nic.take_request(&mut self.links, now);
+            }
         }
         step.busy |= self.take_shm(now);
         let from_udp = if families.is_empty() { 0 } else { self.take_udp(now, families) };

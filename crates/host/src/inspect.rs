@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use glassnic_events::AsyncEventType;
 use glassnic_link::directory::{self, DirectoryError};
 use glassnic_link::process::Identity;
 use glassnic_nic::context::{ContextMemory, EXITED, Header, Layout, Words};
@@ -18,11 +19,12 @@ use glassnic_nic::driver;
 use glassnic_nic::object::{self, Kind};
 use glassnic_nic::qpc::{Field, Image};
 use glassnic_nic::recorder::Recorder;
+use glassnic_nic::{REQUEST_REFUSED, request};
 use glassnic_wire::command::CommandRecord;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-pub use crate::open::RUN_VARIABLE;
+pub use crate::open::{KEEP_VARIABLE, RUN_VARIABLE};
 pub use crate::sys::monotonic_ns;
 
 /// The environment variable that names a folder for files of packets, for processes that are to be captured from the
@@ -96,10 +98,31 @@ impl Folder {
     /// # Errors
     /// System calls.
     pub fn ask_packets(&self, name: &str, until_ns: u64) -> io::Result<()> {
+        self.write_word(name, Header::CaptureUntilNs, until_ns)
+    }
+
+    /// Asks the process of a segment to let an event happen, which it does within a second: see [`NicView::event_asked`].
+    /// `subject` is the number of the QP or the handle of the CQ that it is about, 0 where it is about none.
+    ///
+    /// # Errors
+    /// System calls.
+    pub fn ask_event(&self, name: &str, event: AsyncEventType, subject: u32) -> io::Result<()> {
+        self.write_word(name, Header::EventAsked, request(event, subject))
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// System calls.
+    pub fn forget_event(&self, name: &str) -> io::Result<()> {
+        self.write_word(name, Header::EventAsked, 0)
+    }
+
+    fn write_word(&self, name: &str, at: Header, word: u64) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
         // Into the file, not through a mapping: a page of ours that could be written would be one that we could break.
-        rustix::io::pwrite(&fd, &until_ns.to_le_bytes(), Header::CaptureUntilNs as u64 * 8)?;
+        rustix::io::pwrite(&fd, &word.to_le_bytes(), at as u64 * 8)?;
         Ok(())
     }
 
@@ -124,6 +147,17 @@ impl Words for View {
     fn words(&self) -> &[AtomicU64] {
         crate::sys::atomics(self.0.as_mut_ptr(), self.0.len())
     }
+}
+
+/// What became of a request for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing is asked for: the event has happened.
+    Nothing,
+    /// The process has not noticed yet.
+    Waits,
+    /// The event is about an object that is not there, or cannot happen here.
+    Refused,
 }
 
 /// A NIC, seen from outside.
@@ -202,6 +236,16 @@ impl NicView {
     pub fn asynchronous(&self) -> (u32, u32, u64) {
         let events = self.memory.get(Header::AsyncEvents);
         (events as u32, (events >> 32) as u32, self.memory.get(Header::AsyncSinceNs))
+    }
+
+    /// What became of the last request for an event.
+    #[must_use]
+    pub fn event_asked(&self) -> Asked {
+        match self.memory.get(Header::EventAsked) {
+            0 => Asked::Nothing,
+            REQUEST_REFUSED => Asked::Refused,
+            _ => Asked::Waits,
+        }
     }
 
     /// A forked child that used what its parent opened, and how often; zero where none did.
@@ -302,7 +346,8 @@ fn steady<T: PartialEq>(read: impl Fn() -> Option<T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
@@ -312,34 +357,41 @@ mod tests {
         let memory = ContextMemory::private(Layout::bare(1, 0));
         memory.set(Header::QpHigh, 1);
         let writer = memory.clone();
+        let seen = Arc::new(AtomicU64::new(0));
+        let seen_by_writer = seen.clone();
         let thread = std::thread::spawn(move || {
             let mut image = Image::default();
-            for n in 1..=50_000_u64 {
+            // Until the reader has had its turns, however late it came.
+            let mut n = 1;
+            for turn in 1_u64.. {
+                n = turn % 0xffff + 1;
                 let driver = writer.driver(0).unwrap();
                 driver.iter().for_each(|word| word.store(0, Ordering::Release));
-                image.set(Field::Qpn, n & 0xffff);
-                image.set(Field::Msn, n & 0xffff);
+                image.set(Field::Qpn, n);
+                image.set(Field::Msn, n);
                 image.store(writer.qpc(0).unwrap(), 0);
                 for word in driver {
-                    word.store(n & 0xffff, Ordering::Release);
+                    word.store(n, Ordering::Release);
+                }
+                if turn >= 50_000 && seen_by_writer.load(Ordering::Relaxed) > 100 {
+                    break;
                 }
             }
+            n
         });
         let view = NicView::in_memory(memory);
-        let mut seen = 0;
         while !thread.is_finished() {
             for qp in view.qps() {
-                seen += 1;
+                seen.fetch_add(1, Ordering::Relaxed);
                 let qpn = qp.context.get(Field::Qpn);
                 assert_eq!(qp.context.get(Field::Msn), qpn);
                 let driver = qp.driver.get(driver::Field::Qpn);
                 assert!(driver == qpn || driver == 0, "{driver} is not {qpn}");
             }
         }
-        thread.join().unwrap();
+        let n = thread.join().unwrap();
         let last: Vec<_> = view.qps().collect();
-        assert_eq!(last[0].driver.get(driver::Field::Qpn), 50_000);
-        assert!(seen > 0);
+        assert_eq!(last[0].driver.get(driver::Field::Qpn), n);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod record;
 mod runtime;
 mod segment;
 pub mod sys;
+pub mod sysfs;
 mod tap;
 
 pub use command_queue::Pending;

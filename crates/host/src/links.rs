@@ -171,9 +171,7 @@ impl Links {
             if self.own_blocks.contains(&((dest.value() >> 12) as u16)) {
                 return Route::Memory;
             }
-            // A process of another pid namespace has a number that means nothing to us: its memory is out of reach.
-            let reach =
-                |n: &Arc<Node>| n.owner_of(dest.value()).filter(|o| o.pid_namespace == n.me().pid_namespace);
+            let reach = |n: &Arc<Node>| n.owner_of(dest.value()).filter(|o| o.shares_memory_with(&n.me()));
             if let Some(owner) = self.node.as_ref().and_then(reach) {
                 return Route::Shm(owner);
             }
@@ -411,20 +409,28 @@ impl World for Links {
         match *payload {
             Payload::Bytes(b) => {
                 let part = offset.checked_add(len).and_then(|end| b.get(offset..end));
-                sys::store(to, part.ok_or(KeyFault::OutOfBounds)?);
-                Ok(())
+                if sys::store(to, part.ok_or(KeyFault::OutOfBounds)?) {
+                    Ok(())
+                } else {
+                    Err(KeyFault::Unmapped)
+                }
             }
             Payload::Spans { source, spans } => {
                 let parts = cut(spans, offset, len).ok_or(KeyFault::OutOfBounds)?;
                 if source == OWN {
                     let mut at = to;
                     for p in &parts {
-                        sys::copy(p.addr, at, p.len as usize);
+                        if !sys::copy(p.addr, at, p.len as usize) {
+                            return Err(KeyFault::Unmapped);
+                        }
                         at += u64::from(p.len);
                     }
                     return Ok(());
                 }
                 let owner = self.sender.filter(|o| u32::from(o.slot) == source).ok_or(KeyFault::Unmapped)?;
+                if sys::is_special(parts.iter().fold(to, |all, p| all | p.addr)) {
+                    return pull_special(owner.process.pid, &parts, to);
+                }
                 let local = [glassnic_link::cma::Span { addr: to, len: len as u32 }];
                 match sys::pull(owner.process.pid, &parts, &local) {
                     Ok(n) if n == len => Ok(()),
@@ -435,11 +441,30 @@ impl World for Links {
     }
 
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault> {
-        Ok(sys::atomic(at, |old| match op {
+        let done = sys::atomic(at, |old| match op {
             AtomicOp::FetchAdd(n) => Some(old.wrapping_add(n)),
+            AtomicOp::Write(n) => Some(n),
             AtomicOp::CmpSwap { compare, swap } => (old == compare).then_some(swap),
-        }))
+        });
+        done.ok_or(KeyFault::Unmapped)
     }
+
+    fn is_there(&self, addr: u64, len: u64, write: bool) -> bool {
+        sys::populate(addr, len, write).is_ok()
+    }
+}
+
+/// Copies from another process where either end may not be there, or is none.
+#[cold]
+fn pull_special(pid: u32, parts: &[glassnic_link::cma::Span], to: u64) -> Result<(), KeyFault> {
+    let mut at = to;
+    for part in parts {
+        if !sys::special::pull(pid, *part, at) {
+            return Err(KeyFault::Unmapped);
+        }
+        at += u64::from(part.len);
+    }
+    Ok(())
 }
 
 /// Does the peer answer, so that the sender slows down with it and keeps the payload until then?

@@ -25,7 +25,15 @@ use crate::sys::{monotonic_ns, thread_id};
 
 /// What a NIC's segment has room for. Memory is taken as it is used.
 fn layout(limits: &Limits) -> Layout {
-    let objects = [limits.max_pd, limits.max_cq, limits.max_mr, limits.max_ah, MAX_SRQ, MAX_CHANNEL];
+    let objects = [
+        limits.max_pd,
+        limits.max_cq,
+        limits.max_mr,
+        limits.max_ah,
+        limits.max_srq,
+        MAX_CHANNEL,
+        limits.max_mw,
+    ];
     Layout {
         qp_slots: limits.max_qp as usize,
         // A table of handles never hands out the last index.
@@ -43,7 +51,6 @@ fn records() -> bool {
     std::env::var_os("GLASSNIC_RECORDER").is_none_or(|value| value != "0")
 }
 
-const MAX_SRQ: u32 = 65_536;
 const MAX_CHANNEL: u32 = 65_536;
 
 /// A completion event: the token of the CQ that has completions.
@@ -398,14 +405,23 @@ impl OpenNic {
         self.hub.show_waiting(0);
     }
 
+    /// Reads the port's interface again; all NICs of this process learn what has changed. False if the port of this one is
+    /// down, whatever the interface says.
+    pub fn refresh_port(&self) -> bool {
+        if let Ok(true) = self.device.refresh() {
+            self.runtime.command(|engine, now| self.runtime.ports_changed(engine, now));
+        }
+        self.command(|nic, _, _| nic.port_is_up()).unwrap_or(false)
+    }
+
     /// Sends what is ready; see [`Runtime::transmit`].
     pub fn transmit(&self) {
         self.runtime.transmit();
     }
 
-    /// Makes a step.
-    pub fn progress(&self) {
-        self.runtime.progress();
+    /// Makes a step; see [`Runtime::progress`].
+    pub fn progress(&self) -> Option<u64> {
+        self.runtime.progress()
     }
 
     /// Takes the NIC out of the engine, with all that is left on it. Does nothing the second time.
@@ -434,6 +450,10 @@ impl OpenNic {
 /// The environment variable that says which run a program is part of: a number that whoever started it chose, to find its
 /// NICs again, and those of the processes that it started.
 pub const RUN_VARIABLE: &str = "GLASSNIC_RUN";
+
+/// The environment variable that keeps the segment of a NIC which its program has closed: `1` for good, another number as
+/// long as the process of this pid runs. Whoever runs a program to look at it sets its own pid, and removes what it has read.
+pub const KEEP_VARIABLE: &str = "GLASSNIC_KEEP";
 
 fn run_number() -> u64 {
     std::env::var(RUN_VARIABLE).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -489,5 +509,9 @@ impl World for Access<'_> {
         op: glassnic_transport::AtomicOp,
     ) -> Result<u64, glassnic_transport::KeyFault> {
         self.0.atomic(at, op)
+    }
+
+    fn is_there(&self, addr: u64, len: u64, write: bool) -> bool {
+        self.0.is_there(addr, len, write)
     }
 }

@@ -2,6 +2,7 @@
 
 use glassnic_events::{PathAttrs, PeerState, QpState};
 use glassnic_nic::driver;
+use glassnic_nic::object::{Head, Kind, Srq};
 use glassnic_nic::qpc::Field;
 
 use crate::inspect::{Folder, NicView, QpView};
@@ -20,7 +21,7 @@ pub(crate) fn peer_state(runtime: &Runtime, qpn: u32, path: &PathAttrs) -> Optio
         folder.segments().ok()?.iter().filter_map(|name| folder.nic(name).ok().flatten()).collect();
     let of_view = |view: &NicView| {
         let found = view.qps().find(|qp| qp.context.get(Field::Qpn) == u64::from(path.dest_qp_num))?;
-        Some(state(view.pid(), &found))
+        Some(state(view, &found))
     };
     let alive = views.iter().filter(|view| view.is_open() && view.is_alive());
     // Numbers are unique among the processes of a user on a host; one of another user is not seen, and not missed.
@@ -29,15 +30,18 @@ pub(crate) fn peer_state(runtime: &Runtime, qpn: u32, path: &PathAttrs) -> Optio
     found.or_else(|| mine().then(gone))
 }
 
-fn state(pid: u32, qp: &QpView) -> PeerState {
+fn state(view: &NicView, qp: &QpView) -> PeerState {
     let of = |field| qp.context.get(field);
+    // Of one whose receives are shared, what all that share them were given counts.
+    let srq = view.objects(Kind::Srq).find(|srq| srq.get(Head::Handle) == of(Field::Srq));
+    let receives = srq.map_or(qp.driver.get(driver::Field::RqPosted), |srq| srq.get(Srq::EverPosted));
     let empty = Some(of(Field::EmptySinceNs)).filter(|since| *since != 0);
     PeerState {
-        pid,
+        pid: view.pid(),
         state: QpState::try_from(of(Field::State) as u32).ok(),
         dest_qp_num: of(Field::DestQpn) as u32,
         expected_psn: of(Field::ExpectedPsn) as u32,
-        receives_posted: qp.driver.get(driver::Field::RqPosted) as u32,
+        receives_posted: receives as u32,
         empty_ns: empty.map(|since| monotonic_ns().saturating_sub(since)),
     }
 }

@@ -260,8 +260,9 @@ impl Runtime {
     }
 
     /// Takes what has come and sends what is ready, in the caller's thread, unless somebody else is at it.
-    pub fn progress(&self) {
-        self.step_if_free(Look::WhereUsed);
+    /// Gives what time it was then, monotonic ns, if it made a step.
+    pub fn progress(&self) -> Option<u64> {
+        self.step_if_free(Look::WhereUsed)
     }
 
     /// Sends what is ready, without a look at the sockets, in the caller's thread, unless somebody else is at it.
@@ -269,23 +270,25 @@ impl Runtime {
         self.step_if_free(Look::Nowhere);
     }
 
-    fn step_if_free(&self, look: Look) {
+    fn step_if_free(&self, look: Look) -> Option<u64> {
         if self.is_forked() {
-            return;
+            return None;
         }
         if self.commands_waiting.load(Ordering::Relaxed) > 0 {
             std::hint::spin_loop();
-            return;
+            return None;
         }
         match self.engine.try_lock() {
             Ok(mut engine) => {
-                self.step(&mut engine, look);
+                let step = self.step(&mut engine, look);
                 drop(engine);
                 self.catch_up();
+                return Some(step.at_ns);
             }
             Err(TryLockError::Poisoned(p)) => drop(p),
             Err(TryLockError::WouldBlock) => self.wanted.store(true, Ordering::SeqCst),
         }
+        None
     }
 
     /// Does what somebody wanted who found the lease taken: a doorbell that rang after the holder had looked.
@@ -315,7 +318,7 @@ impl Runtime {
         let acks_wait = look == Look::WhereUsed
             && self.armed.load(Ordering::Relaxed) <= 0
             && now.saturating_sub(self.polled_ns.load(Ordering::Relaxed)) < LOOPING_NS;
-        let step = engine.step(now, &families, acks_wait);
+        let step = Step { at_ns: now, ..engine.step(now, &families, acks_wait) };
         if acks_wait && step.more {
             self.background.wake_by(now + ACK_WAITS_NS);
         }
@@ -345,9 +348,10 @@ impl Runtime {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A CQ was polled and is empty.
-    pub fn note_empty_poll(&self) {
-        self.polled_ns.store(monotonic_ns(), Ordering::Relaxed);
+    /// A CQ was polled and is empty, at this time if it is known (what [`Self::progress`] gave): a clock that is read twice
+    /// is a tenth of a poll.
+    pub fn note_empty_poll(&self, at_ns: Option<u64>) {
+        self.polled_ns.store(at_ns.unwrap_or_else(monotonic_ns), Ordering::Relaxed);
     }
 
     /// The caller is going to sleep until there is an event.
@@ -373,22 +377,30 @@ impl Runtime {
     }
 
     /// Gives every NIC the port of its device as it is now.
-    pub(crate) fn ports_changed(&self, engine: &mut Engine) {
+    pub(crate) fn ports_changed(&self, engine: &mut Engine, now: u64) {
         for (index, device) in &*self.devices_open() {
             if let Some(Some(nic)) = engine.nics.get_mut(*index) {
-                nic.set_port(device.port());
+                nic.set_port(device.port(), now);
             }
         }
     }
 
-    /// The host's addresses may have changed.
-    pub(crate) fn refresh_addresses(&self) -> bool {
-        let Ok(all) = iface::interfaces() else { return false };
+    /// Takes the kernel's news of addresses and links, if there are any.
+    pub(crate) fn take_news(&self, engine: &mut Engine) {
+        if !self.watch.as_ref().is_some_and(AddressWatch::drain) {
+            return;
+        }
+        let Ok(all) = iface::interfaces() else { return };
         let mut changed = false;
         for device in &self.devices {
             changed |= device.update(all.iter().find(|i| i.name == device.interface));
         }
-        changed
+        if changed {
+            crate::sysfs::renew(&self.devices);
+        }
+        // Even if a query of the port was quicker than the news: it has not told everybody.
+        engine.links.set_addresses(&addresses());
+        self.ports_changed(engine, monotonic_ns());
     }
 }
 

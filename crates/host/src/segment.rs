@@ -5,11 +5,14 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use glassnic_link::directory::Node;
+use glassnic_link::process::Identity;
 use glassnic_nic::context::Words;
 use memmap2::MmapRaw;
 use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags};
 
-/// Mapped memory with the life of its file: a clean end removes it, unless `GLASSNIC_KEEP=1` asks to keep it; a crash
+use crate::open::KEEP_VARIABLE;
+
+/// Mapped memory with the life of its file: a clean end removes it, unless [`KEEP_VARIABLE`] asks to keep it; a crash
 /// leaves it to be looked at.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -68,6 +71,15 @@ fn owner(name: &str) -> Option<(u16, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
+/// What [`KEEP_VARIABLE`] says.
+fn is_kept(value: Option<&str>) -> bool {
+    match value.and_then(|value| value.parse().ok()) {
+        Some(1) => true,
+        Some(pid) => Identity { pid, start_time: 0, start_stack: 0 }.is_alive(),
+        None => false,
+    }
+}
+
 impl Words for Segment {
     fn words(&self) -> &[AtomicU64] {
         crate::sys::atomics(self.map.as_mut_ptr(), self.map.len())
@@ -76,9 +88,22 @@ impl Words for Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        let keep = std::env::var_os("GLASSNIC_KEEP").is_some_and(|v| v == "1");
-        if let Some((folder, name)) = self.file.take().filter(|_| std::process::id() == self.pid && !keep) {
+        let Some((folder, name)) = self.file.take() else { return };
+        if std::process::id() == self.pid && !is_kept(std::env::var(KEEP_VARIABLE).ok().as_deref()) {
             let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_kept_for_good_or_as_long_as_somebody_reads_it() {
+        let me = std::process::id().to_string();
+        assert_eq!([Some("1"), Some(&*me)].map(is_kept), [true; 2]);
+        // No process has a pid that high (proc(5), `pid_max`).
+        assert_eq!([None, Some(""), Some("0"), Some("yes"), Some("4194305")].map(is_kept), [false; 5]);
     }
 }

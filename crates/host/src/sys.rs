@@ -4,13 +4,18 @@
 //!
 //! Addresses reach this module only after `nic` has checked them against a region that the program registered, so
 //! that the program has promised the device the right to use them (`ibv_reg_mr(3)`); a program that unmaps memory
-//! which is still registered breaks that promise, and is the one to fault.
+//! which is still registered breaks that promise, and is the one to fault. Regions that page on demand make no such promise: see
+//! [`special`].
 
 pub(crate) mod backtrace;
+pub mod pages;
+pub(crate) mod special;
 
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use glassnic_nic::mr::{GUARD, NOTHING};
 
 /// The number of the calling thread, as /proc has it.
 #[must_use]
@@ -37,32 +42,77 @@ pub fn monotonic_ns() -> u64 {
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
+/// Gives this process a mount namespace of its own, and a user namespace too where asked.
+///
+/// # Errors
+/// unshare(2); EINVAL for a user namespace in a process of several threads.
+pub(crate) fn unshare(user: bool) -> io::Result<()> {
+    let flags = libc::CLONE_NEWNS | if user { libc::CLONE_NEWUSER } else { 0 };
+    // SAFETY: takes a number; memory and descriptors stay as they are.
+    match unsafe { libc::unshare(flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The address is not that of ordinary memory: see [`special`].
+pub(crate) fn is_special(addr: u64) -> bool {
+    addr & (GUARD | NOTHING) != 0
+}
+
 /// Copies from checked memory of ours into `to`.
 pub(crate) fn load(from: u64, to: &mut [u8]) {
+    if is_special(from) {
+        return special::load(from, to);
+    }
     // SAFETY: see the module; `to` is a Rust buffer, which no registered region that the peer may name is meant to
     // overlap, and `copy` allows it if it does.
     unsafe { std::ptr::copy(from as *const u8, to.as_mut_ptr(), to.len()) };
 }
 
-/// Copies `from` into checked memory of ours.
-pub(crate) fn store(to: u64, from: &[u8]) {
+/// Copies `from` into checked memory of ours. False if that memory pages on demand and is not there.
+pub(crate) fn store(to: u64, from: &[u8]) -> bool {
+    if is_special(to) {
+        return special::store(to, from);
+    }
     // SAFETY: see the module and `load`.
     unsafe { std::ptr::copy(from.as_ptr(), to as *mut u8, from.len()) };
+    true
 }
 
-/// Copies between two checked pieces of our memory, which may overlap.
-pub(crate) fn copy(from: u64, to: u64, len: usize) {
+/// Copies between two checked pieces of our memory, which may overlap. False as in [`store`].
+pub(crate) fn copy(from: u64, to: u64, len: usize) -> bool {
+    if is_special(from | to) {
+        return special::copy(from, to, len);
+    }
     // SAFETY: see the module.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len) };
+    true
 }
 
-/// An atomic operation on checked, aligned memory of ours: atomic with respect to the program's own too.
-pub(crate) fn atomic(at: u64, op: impl Fn(u64) -> Option<u64>) -> u64 {
+/// An atomic operation on checked, aligned memory of ours: atomic with respect to the program's own too. `None` where that memory
+/// pages on demand and is not there.
+pub(crate) fn atomic(at: u64, op: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    // Faulted in first. A program that unmaps it in this moment has a data race of its own.
+    if is_special(at) && (at & NOTHING != 0 || populate(at & !GUARD, 8, true).is_err()) {
+        return None;
+    }
+    let at = at & !GUARD;
     // SAFETY: see the module; `nic` has checked that the address is a multiple of eight.
     let cell = unsafe { AtomicU64::from_ptr(at as *mut u64) };
     match cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, op) {
-        Ok(old) | Err(old) => old,
+        Ok(old) | Err(old) => Some(old),
     }
+}
+
+/// Copies `from` into memory of ours that a region may be on.
+pub fn copy_in(to: u64, from: &[u8]) {
+    store(to, from);
+}
+
+/// Copies from memory of ours that a region may be on.
+pub fn copy_out(from: u64, to: &mut [u8]) {
+    load(from, to);
 }
 
 /// Copies from another process into checked memory of ours.

@@ -11,6 +11,7 @@ mod decode;
 pub mod doctor;
 pub mod draw;
 mod model;
+mod objects;
 pub mod qp_text;
 mod read;
 pub mod text;
@@ -21,7 +22,7 @@ mod words;
 pub use decode::{FieldModel, decode};
 pub use model::{
     AhModel, AsyncModel, ChannelModel, CqModel, ErrorModel, ForkedUse, GidModel, LimitsModel, MrModel,
-    NicModel, NicState, ObjectModel, PdModel, PeerModel, QpModel, QueueModel, SrqModel,
+    MwModel, NicModel, NicState, ObjectModel, PdModel, PeerModel, QpModel, QueueModel, Site, SrqModel,
 };
 pub use read::{Host, NicReading};
 pub use words::{Repeats, Told, tell};

@@ -1,15 +1,18 @@
 //! A NIC as plain data.
 
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use glassnic_events::{Check, FirstCause, Gid, QpState, QpType, WcStatus};
 use glassnic_explain::{Lang, explain_first_cause_in};
-use glassnic_verbs::attr::AccessFlags;
 use glassnic_verbs::fields::Fields;
 use glassnic_verbs::inspect::QpView;
-use glassnic_verbs::object::{self, Head};
 use glassnic_verbs::{driver, qpc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::decode::FieldModel;
+pub use crate::objects::{AhModel, ChannelModel, CqModel, MrModel, MwModel, ObjectModel, PdModel, SrqModel};
 use crate::words::{both, name, words};
 
 /// What became of the process that opened a NIC.
@@ -50,6 +53,30 @@ impl NicState {
     }
 }
 
+/// A place in a program: frames, innermost first. Many objects come from few places, and share what is kept of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site(Arc<[String]>);
+
+impl Deref for Site {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl From<Vec<String>> for Site {
+    fn from(frames: Vec<String>) -> Self {
+        Self(frames.into())
+    }
+}
+
+impl Serialize for Site {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
 /// A NIC, and all objects that it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NicModel {
@@ -73,6 +100,8 @@ pub struct NicModel {
     pub cqs: Vec<CqModel>,
     /// Memory regions.
     pub mrs: Vec<MrModel>,
+    /// Memory windows.
+    pub mws: Vec<MwModel>,
     /// Shared receive queues.
     pub srqs: Vec<SrqModel>,
     /// Address handles.
@@ -115,6 +144,8 @@ pub struct LimitsModel {
     pub max_pd: usize,
     /// Address handles.
     pub max_ah: usize,
+    /// Shared receive queues.
+    pub max_srq: usize,
 }
 
 /// Asynchronous events of a NIC.
@@ -135,22 +166,6 @@ pub struct ForkedUse {
     pub child: u32,
     /// How often.
     pub times: u32,
-}
-
-/// A completion channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChannelModel {
-    /// What all objects have.
-    #[serde(flatten)]
-    pub object: ObjectModel,
-    /// Its file descriptor.
-    pub fd: u32,
-    /// Events that nobody has taken yet.
-    pub waiting: u32,
-    /// How long a thread has slept for an event, in nanoseconds; `None` while none does.
-    pub asleep_ns: Option<u64>,
-    /// That thread.
-    pub sleeper: u32,
 }
 
 /// A QP.
@@ -175,15 +190,11 @@ pub struct QpModel {
     /// How long ago it was created, in nanoseconds.
     pub age_ns: u64,
     /// Frames of the program that created it, innermost first.
-    pub site: Vec<String>,
-    /// The device's context, every field.
-    pub device: Vec<FieldModel>,
-    /// The driver's block, every field.
-    pub driver: Vec<FieldModel>,
-    /// The context's bytes.
+    pub site: Site,
+    /// The device's context; [`QpModel::device`] tells its fields.
     #[serde(skip)]
     pub context: qpc::Image,
-    /// The bytes of the driver's block.
+    /// The driver's block; [`QpModel::driver`] tells its fields.
     #[serde(skip)]
     pub block: driver::Image,
 }
@@ -227,114 +238,9 @@ pub struct ErrorModel {
     pub remedy: String,
 }
 
-/// What all objects have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ObjectModel {
-    /// Its handle.
-    pub handle: u32,
-    /// The protection domain that it belongs to; 0 for none.
-    pub pd: u32,
-    /// The thread that created it.
-    pub created_by: u32,
-    /// How long ago it was created, in nanoseconds.
-    pub age_ns: u64,
-    /// Frames of the program that created it, innermost first.
-    pub site: Vec<String>,
-}
-
-/// A protection domain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PdModel {
-    /// What all objects have.
-    #[serde(flatten)]
-    pub object: ObjectModel,
-}
-
-/// A completion queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CqModel {
-    /// What all objects have.
-    #[serde(flatten)]
-    pub object: ObjectModel,
-    /// Completions that it holds.
-    pub depth: u32,
-    /// Completions that there are at most, should all queues that report to it be full.
-    pub worst_case: u32,
-    /// Completions that wait to be polled.
-    pub waiting: u32,
-    /// Completion channel; 0 for none.
-    pub channel: u32,
-    /// What it is armed for: `none`, `solicited` or `next`.
-    pub armed: &'static str,
-    /// Whether a completion found no room.
-    pub overrun: bool,
-    /// Completions that waited when it was armed.
-    pub armed_with: u32,
-    /// Completion events raised.
-    pub raised: u32,
-    /// Completion events taken and not acknowledged.
-    pub unacknowledged: u64,
-}
-
-/// A memory region.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MrModel {
-    /// What all objects have.
-    #[serde(flatten)]
-    pub object: ObjectModel,
-    /// Key for the program's own requests.
-    pub lkey: u32,
-    /// Key for peers.
-    pub rkey: u32,
-    /// First address.
-    pub addr: u64,
-    /// Bytes.
-    pub length: u64,
-    /// Address that peers use.
-    pub iova: u64,
-    /// Names of `enum ibv_access_flags`.
-    pub access: Vec<&'static str>,
-}
-
-/// A shared receive queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SrqModel {
-    /// What all objects have.
-    #[serde(flatten)]
-    pub object: ObjectModel,
-    /// Receives that it holds.
-    pub depth: u32,
-    /// Receives posted and not taken.
-    pub posted: u32,
-    /// Elements of a receive.
-    pub max_sge: u32,
-    /// Limit at which it raises an event; 0 not armed.
-    pub limit: u32,
-}
-
-/// An address handle.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AhModel {
-    /// What all objects have.
-    #[serde(flatten)]
-    pub object: ObjectModel,
-    /// Destination GID.
-    pub dgid: String,
-    /// Index of the source GID.
-    pub sgid_index: u8,
-    /// Port.
-    pub port_num: u8,
-    /// Hop limit.
-    pub hop_limit: u8,
-    /// Traffic class.
-    pub traffic_class: u8,
-    /// Flow label.
-    pub flow_label: u32,
-}
-
 impl QpModel {
     /// From the two sides of a QP; `site` is where it was created.
-    pub(crate) fn new(lang: Lang, qp: &QpView, site: Vec<String>, now_ns: u64) -> Self {
+    pub(crate) fn new(lang: Lang, qp: &QpView, site: Site, now_ns: u64) -> Self {
         use qpc::Field as F;
         let QpView { context, driver } = qp;
         let number = |field| context.get(field) as u32;
@@ -355,20 +261,51 @@ impl QpModel {
             first_error: ErrorModel::of(lang, context),
             age_ns: now_ns.saturating_sub(context.get(F::CreatedNs)),
             site,
-            device: FieldModel::all(lang, F::ALL, context.bytes(), now_ns),
-            driver: FieldModel::all(lang, driver::Field::ALL, driver.bytes(), now_ns),
             context: *context,
             block: *driver,
         }
     }
 
-    /// Requests of its send queue and of its receive queue that this CQ may have to hold completions of.
-    pub(crate) fn load_on(&self, cq: u32) -> [u32; 2] {
-        let load = |field, queue: &QueueModel| {
-            if self.context.get(field) == u64::from(cq) { queue.depth } else { 0 }
-        };
-        [load(qpc::Field::SendCq, &self.sq), load(qpc::Field::RecvCq, &self.rq)]
+    /// Every field of the device's context, in words of a language.
+    #[must_use]
+    pub fn device(&self, lang: Lang) -> Vec<FieldModel> {
+        FieldModel::all(lang, qpc::Field::ALL, self.context.bytes(), self.read_ns())
     }
+
+    /// Every field of the driver's block, in words of a language.
+    #[must_use]
+    pub fn driver(&self, lang: Lang) -> Vec<FieldModel> {
+        FieldModel::all(lang, driver::Field::ALL, self.block.bytes(), self.read_ns())
+    }
+
+    /// When it was read: monotonic clock, nanoseconds.
+    fn read_ns(&self) -> u64 {
+        self.context.get(qpc::Field::CreatedNs).saturating_add(self.age_ns)
+    }
+
+    /// The CQs that it reports to, each with the requests of its send queue and of its receive queue that the CQ may have to
+    /// hold completions of.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u32, [u32; 2])> {
+        let cq = |field| self.context.get(field) as u32;
+        let (send, recv) = (cq(qpc::Field::SendCq), cq(qpc::Field::RecvCq));
+        let (sq, rq) = (self.sq.depth, self.rq.depth);
+        let loads = if send == recv {
+            [Some((send, [sq, rq])), None]
+        } else {
+            [Some((send, [sq, 0])), Some((recv, [0, rq]))]
+        };
+        loads.into_iter().flatten()
+    }
+}
+
+/// Completions that each CQ may have to hold, should all queues that report to it be full.
+pub(crate) fn worst_cases(qps: &[QpModel]) -> BTreeMap<u32, u32> {
+    let mut worst = BTreeMap::<u32, u32>::new();
+    for (cq, requests) in qps.iter().flat_map(QpModel::loads) {
+        let sum = worst.entry(cq).or_default();
+        *sum = requests.into_iter().fold(*sum, u32::saturating_add);
+    }
+    worst
 }
 
 impl ErrorModel {
@@ -398,98 +335,5 @@ impl ErrorModel {
         };
         let (status_name, check) = (name::<WcStatus>(status), words::<Check>(lang, check));
         Some(Self { status, status_name, check, psn, wr_id, what, remedy })
-    }
-}
-
-impl ObjectModel {
-    pub(crate) fn new(image: &object::Image, site: Vec<String>, now_ns: u64) -> Self {
-        Self {
-            handle: image.get(Head::Handle) as u32,
-            pd: image.get(Head::Pd) as u32,
-            created_by: image.get(Head::Thread) as u32,
-            age_ns: now_ns.saturating_sub(image.get(Head::CreatedNs)),
-            site,
-        }
-    }
-}
-
-impl CqModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel, qps: &[QpModel]) -> Self {
-        use object::Cq;
-        let handle = object.handle;
-        Self {
-            object,
-            depth: image.get(Cq::Depth) as u32,
-            worst_case: qps.iter().flat_map(|qp| qp.load_on(handle)).fold(0, u32::saturating_add),
-            waiting: image.get(Cq::Waiting) as u32,
-            channel: image.get(Cq::Channel) as u32,
-            armed: match image.get(Cq::Armed) {
-                0 => "none",
-                1 => "solicited",
-                _ => "next",
-            },
-            overrun: image.get(Cq::Overrun) != 0,
-            armed_with: image.get(Cq::ArmedWith) as u32,
-            raised: image.get(Cq::Raised) as u32,
-            unacknowledged: image.get(Cq::Unacknowledged),
-        }
-    }
-}
-
-impl ChannelModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel, now_ns: u64) -> Self {
-        use object::Channel;
-        let since = Some(image.get(Channel::AsleepSinceNs)).filter(|since| *since != 0);
-        Self {
-            object,
-            fd: image.get(Channel::Fd) as u32,
-            waiting: image.get(Channel::Waiting) as u32,
-            asleep_ns: since.map(|since| now_ns.saturating_sub(since)),
-            sleeper: image.get(Channel::Sleeper) as u32,
-        }
-    }
-}
-
-impl MrModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
-        use object::Mr;
-        let access = AccessFlags::from_bits_truncate(image.get(Mr::Access) as u32);
-        Self {
-            object,
-            lkey: image.get(Mr::Lkey) as u32,
-            rkey: image.get(Mr::Rkey) as u32,
-            addr: image.get(Mr::Addr),
-            length: image.get(Mr::Length),
-            iova: image.get(Mr::Iova),
-            access: access.iter_names().map(|(name, _)| name).collect(),
-        }
-    }
-}
-
-impl SrqModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
-        use object::Srq;
-        Self {
-            object,
-            depth: image.get(Srq::Depth) as u32,
-            posted: image.get(Srq::Posted) as u32,
-            max_sge: image.get(Srq::MaxSge) as u32,
-            limit: image.get(Srq::Limit) as u32,
-        }
-    }
-}
-
-impl AhModel {
-    pub(crate) fn new(image: &object::Image, object: ObjectModel) -> Self {
-        use object::Ah;
-        Self {
-            object,
-            dgid: Gid(image.gid(Ah::Dgid)).to_string(),
-            sgid_index: image.get(Ah::SgidIndex) as u8,
-            port_num: image.get(Ah::PortNum) as u8,
-            hop_limit: image.get(Ah::HopLimit) as u8,
-            traffic_class: image.get(Ah::TrafficClass) as u8,
-            flow_label: image.get(Ah::FlowLabel) as u32,
-        }
     }
 }

@@ -35,7 +35,7 @@ pub fn show(lang: Lang, nic: &NicModel, qp: &QpModel) -> String {
         out.push_str(&text);
         out.push('\n');
     };
-    for frame in &qp.site {
+    for frame in qp.site.iter() {
         line(both!(lang, "  at {frame}", "  位于 {frame}"));
     }
     if let Some(peer) = &qp.peer {
@@ -49,21 +49,22 @@ pub fn show(lang: Lang, nic: &NicModel, qp: &QpModel) -> String {
         line(both!(lang, "first error: {}; {}", "首个错误：{}；{}", error.what, error.remedy));
     }
     out.push('\n');
-    out.push_str(&table(&side_by_side(lang, qp), ""));
+    let (on_device, of_driver) = (qp.device(lang), qp.driver(lang));
+    out.push_str(&table(&side_by_side(lang, &on_device, &of_driver), ""));
     out.push_str(lang.pick("\ndevice: every field of the QP context\n", "\n设备：QP 上下文的每个字段\n"));
-    fields(&mut out, &qp.device);
+    fields(&mut out, &on_device);
     out.push_str(lang.pick("\ndriver: every field of its block\n", "\n驱动：其数据块的每个字段\n"));
-    fields(&mut out, &qp.driver);
+    fields(&mut out, &of_driver);
     out
 }
 
 /// What both sides have a word on. They may differ: the driver says what calls asked for and polling gave back, the
 /// device what it does.
-fn side_by_side(lang: Lang, qp: &QpModel) -> Vec<Vec<String>> {
-    let device = |name| decoded(&qp.device, name);
-    let driver = |name| decoded(&qp.driver, name);
+fn side_by_side(lang: Lang, on_device: &[FieldModel], of_driver: &[FieldModel]) -> Vec<Vec<String>> {
+    let device = |name| decoded(on_device, name);
+    let driver = |name| decoded(of_driver, name);
     let posted_less_released = |posted, released| {
-        let number = |name| value(&qp.driver, name) as u32;
+        let number = |name| value(of_driver, name) as u32;
         // Both wrap in 32 bits.
         let used = number(posted).wrapping_sub(number(released));
         let (posted, released) = (number(posted), number(released));
@@ -100,7 +101,7 @@ fn side_by_side(lang: Lang, qp: &QpModel) -> Vec<Vec<String>> {
         row(
             lang.pick("first error / refusals", "首个错误 / 被拒绝"),
             device("first_check"),
-            match value(&qp.driver, "refused") {
+            match value(of_driver, "refused") {
                 0 => "0".to_owned(),
                 n => both!(
                     lang,
@@ -160,7 +161,7 @@ pub fn hex(lang: Lang, qp: &QpModel) -> String {
         _ => ["OFFSET", "FIELD", "BYTES", "VALUE", "WHAT"],
     };
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(qp.device.iter().map(|field| {
+    rows.extend(qp.device(lang).iter().map(|field| {
         vec![
             format!("{:#04x}", field.offset),
             field.name.to_owned(),

@@ -23,7 +23,7 @@ fn set_field(words: &[std::sync::atomic::AtomicU64], field: impl Fields, value: 
 
 /// A NIC with a QP of each sort: one that works, one in error.
 fn memory(pid: u64, qpn: u64, peer: u64) -> ContextMemory {
-    let layout = Layout { qp_slots: 4, object_slots: [2; 6], site_slots: 2, recorder_slots: 32 };
+    let layout = Layout { qp_slots: 4, object_slots: [2; 7], site_slots: 2, recorder_slots: 32 };
     let memory = ContextMemory::private(layout);
     memory.set_name("glass0");
     memory.set_command("pingpong");
@@ -159,9 +159,9 @@ fn lists() {
     let host = host();
     let nics = models(&host);
     // No such processes: both look crashed.
-    let all = [text::ps, text::qps, text::cqs, text::mrs, text::pds, text::srqs, text::ahs];
+    let all = [text::ps, text::qps, text::cqs, text::mrs, text::mws, text::pds, text::srqs, text::ahs];
     insta::assert_snapshot!(all.map(|list| list(Lang::En, &nics)).join("\n"));
-    assert_eq!(all.map(|list| list(Lang::En, &[]).lines().count()), [1; 7]);
+    assert_eq!(all.map(|list| list(Lang::En, &[]).lines().count()), [1; 8]);
 }
 
 #[test]
@@ -188,6 +188,33 @@ fn both_ends_in_one_timeline() {
     assert_eq!(timeline::of_qp(Lang::En, &host, 0x7fff_fff0, 0x9999), []);
 }
 
+/// There may be a hundred thousand.
+#[test]
+fn the_model_of_an_idle_qp_is_small() {
+    let host = host();
+    let [qp, other] = &host.nics[0].model.qps[..] else { panic!("two") };
+    let strings = [&qp.qp_type, &qp.state, &qp.driver_state].map(String::capacity);
+    let peer = qp.peer.as_ref().map_or(0, |peer| peer.gid.capacity());
+    let size = size_of::<QpModel>() + strings.iter().sum::<usize>() + peer;
+    assert!(size <= 1024, "{size} bytes");
+    // The names of frames are longer than all the rest: those of one place are kept once.
+    assert!(!qp.site.is_empty() && std::ptr::eq(&*qp.site, &*other.site));
+}
+
+#[test]
+fn qps_and_records_are_found_by_number() {
+    let host = host();
+    let pids = |qpn| host.qps_of(qpn).map(|(nic, qp)| (nic.model.pid, qp.qpn)).collect::<Vec<_>>();
+    assert_eq!(pids(0x1234), [(0x7fff_fff0, 0x1234)]);
+    assert_eq!(pids(0x2235), [(0x7fff_fff1, 0x2235)]);
+    assert_eq!((pids(0), pids(0x1236)), (vec![], vec![]));
+    let nic = &host.nics[0];
+    let seqs: Vec<_> = nic.records_of(0x1234).map(CommandRecord::seq).collect();
+    let all = nic.records.iter().filter(|record| record.qpn() == 0x1234);
+    assert!(seqs.len() > 3 && all.map(CommandRecord::seq).eq(seqs));
+    assert_eq!(nic.records_of(0x2234).count(), 0);
+}
+
 #[test]
 fn json_has_numbers_as_numbers() {
     let host = host();
@@ -210,7 +237,7 @@ fn all_of_it_in_chinese() {
     let read = |memory, name| NicReading::of(lang, &NicView::in_memory(memory), name, NOW);
     let host = Host::of(vec![read(two, "nic-two"), read(one, "nic-one")], NOW);
     let nics = models(&host);
-    let all = [text::ps, text::qps, text::cqs, text::mrs, text::pds, text::srqs, text::ahs];
+    let all = [text::ps, text::qps, text::cqs, text::mrs, text::mws, text::pds, text::srqs, text::ahs];
     let qp = &nics[0].qps[1];
     let shown = qp_text::show(lang, nics[0], qp);
     // Scripts rely on it in every language.

@@ -1,10 +1,13 @@
 //! Lists as text: a line for each object, columns as wide as they need to be.
 
+use std::collections::BTreeMap;
+
 use glassnic_explain::{Lang, both};
+use glassnic_verbs::qpc::Field;
 use unicode_width::UnicodeWidthStr;
 
 use crate::decode::{bracketed, span};
-use crate::model::{NicModel, NicState, ObjectModel, QpModel};
+use crate::model::{CqModel, NicModel, NicState, ObjectModel, QpModel};
 
 /// The processes with a NIC.
 #[must_use]
@@ -99,13 +102,30 @@ pub fn cqs(lang: Lang, nics: &[&NicModel]) -> String {
                 cq.worst_case.to_string(),
                 channel,
                 armed(lang, cq.armed).to_owned(),
-                cq.raised.to_string(),
+                events(cq),
                 cq.unacknowledged.to_string(),
-                if cq.overrun { lang.pick("yes", "是") } else { lang.pick("no", "否") }.to_owned(),
+                overrun(lang, cq),
             ];
             (nic, &cq.object, cells)
         }),
     )
+}
+
+/// The events of a CQ, and how they are held back where they are.
+fn events(cq: &CqModel) -> String {
+    match (cq.moderate_count, cq.moderate_period_us) {
+        (0 | 1, _) | (_, 0) => cq.raised.to_string(),
+        (count, period) => format!("{} (1/{count}, {period} µs)", cq.raised),
+    }
+}
+
+/// Whether a CQ has overrun, or what it lost as it ignores that it does.
+fn overrun(lang: Lang, cq: &CqModel) -> String {
+    match cq.lost {
+        0 if cq.overrun => lang.pick("yes", "是").to_owned(),
+        0 => lang.pick("no", "否").to_owned(),
+        lost => both!(lang, "lost {lost}", "丢失 {lost}"),
+    }
 }
 
 /// What a CQ is armed for.
@@ -148,23 +168,56 @@ pub fn mrs(lang: Lang, nics: &[&NicModel]) -> String {
     )
 }
 
+/// The memory windows.
+#[must_use]
+pub fn mws(lang: Lang, nics: &[&NicModel]) -> String {
+    let head = match lang {
+        Lang::Zh => ["类型", "RKEY", "MR", "地址", "长度", "QP", "权限"],
+        _ => ["TYPE", "RKEY", "MR", "ADDR", "LENGTH", "QP", "ACCESS"],
+    };
+    let cells = nics.iter().flat_map(|nic| nic.mws.iter().map(move |mw| (*nic, mw)));
+    objects(
+        lang,
+        "MW",
+        &head,
+        cells.map(|(nic, mw)| {
+            let number = |n: Option<u32>| n.map_or_else(|| "-".to_owned(), |n| format!("{n:#x}"));
+            let cells = vec![
+                mw.mw_type.to_string(),
+                format!("{:#x}", mw.rkey),
+                number(mw.mr),
+                format!("{:#x}", mw.addr),
+                mw.length.to_string(),
+                number(mw.qpn),
+                if mw.mr.is_some() {
+                    mw.access.join("|")
+                } else {
+                    lang.pick("not bound", "未绑定").to_owned()
+                },
+            ];
+            (nic, &mw.object, cells)
+        }),
+    )
+}
+
 /// The protection domains.
 #[must_use]
 pub fn pds(lang: Lang, nics: &[&NicModel]) -> String {
     let head = ["QPS", "MRS"];
-    let cells = nics.iter().flat_map(|nic| nic.pds.iter().map(move |pd| (*nic, pd)));
-    objects(
-        lang,
-        "PD",
-        &head,
-        cells.map(|(nic, pd)| {
-            let handle = pd.object.handle;
-            let of_pd = |qp: &&QpModel| qp.context.get(glassnic_verbs::qpc::Field::Pd) == u64::from(handle);
-            let qps = nic.qps.iter().filter(of_pd).count();
-            let mrs = nic.mrs.iter().filter(|mr| mr.object.pd == handle).count();
-            (nic, &pd.object, vec![qps.to_string(), mrs.to_string()])
-        }),
-    )
+    let cells = nics.iter().flat_map(|nic| {
+        let mut used = BTreeMap::<u32, [usize; 2]>::new();
+        for qp in &nic.qps {
+            used.entry(qp.context.get(Field::Pd) as u32).or_default()[0] += 1;
+        }
+        for mr in &nic.mrs {
+            used.entry(mr.object.pd).or_default()[1] += 1;
+        }
+        nic.pds.iter().map(move |pd| {
+            let used = used.get(&pd.object.handle).copied().unwrap_or_default();
+            (*nic, &pd.object, used.map(|n| n.to_string()).to_vec())
+        })
+    });
+    objects(lang, "PD", &head, cells)
 }
 
 /// The shared receive queues.

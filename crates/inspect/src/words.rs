@@ -105,6 +105,11 @@ pub fn tell(lang: Lang, record: &CommandRecord) -> Told {
                 let note = both!(lang, "CQ {:#x} has overrun", "CQ {:#x} 已溢出", b.handle);
                 how = bracketed(lang, &how, &note);
             }
+            let of_srq = [AsyncEventType::SrqLimitReached, AsyncEventType::SrqErr];
+            if of_srq.iter().any(|event| event.value() == b.event_type.get()) {
+                let srq = format!("SRQ {:#x}", b.handle);
+                return Told::new(srq, lang.pick("event", "事件"), how);
+            }
             Told::new(qp, lang.pick("event", "事件"), how)
         }
         Op::FirstPost | Op::FirstPacketSent | Op::FirstPacketReceived | Op::PacketDropped => {
@@ -366,7 +371,16 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
     let (kind, what, call) = match opcode {
         Op::AllocPd => ("PD", lang.pick("allocated", "已分配"), Call::AllocPd),
         Op::DeallocPd => ("PD", lang.pick("freed", "已释放"), Call::DeallocPd),
-        Op::RegMr => return registered(lang, record),
+        Op::RegMr => return registered(lang, Call::RegMr, record),
+        Op::ReregMr => return registered(lang, Call::ReregMr, record),
+        Op::AllocDm => ("DM", lang.pick("allocated", "已分配"), Call::AllocDm),
+        Op::FreeDm => ("DM", lang.pick("freed", "已释放"), Call::FreeDm),
+        Op::AllocMw => {
+            let b = body_of::<body::AllocMw>(record);
+            let how = format!("{}: type={} rkey={:#x}", Call::AllocMw, b.mw_type, b.rkey);
+            return Told::new(format!("PD {handle:#x}"), lang.pick("memory window", "内存窗口"), how);
+        }
+        Op::DeallocMw => ("MW", lang.pick("freed", "已释放"), Call::DeallocMw),
         Op::DeregMr => ("MR", lang.pick("deregistered", "已注销"), Call::DeregMr),
         Op::CreateCq => {
             let entries = body_of::<body::CreateQueue>(record).granted;
@@ -376,7 +390,21 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
                 format!("{}: cqe={entries}", Call::CreateCq),
             );
         }
+        Op::ResizeCq => {
+            let entries = body_of::<body::CreateQueue>(record).granted;
+            let how = format!("{}: cqe={entries}", Call::ResizeCq);
+            return Told::new(format!("CQ {handle:#x}"), lang.pick("resized", "已改大小"), how);
+        }
+        Op::ModifyCq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let how =
+                format!("{}: cq_count={} cq_period={}", Call::ModifyCq, b.moderate_count, b.moderate_period);
+            return Told::new(format!("CQ {handle:#x}"), lang.pick("moderated", "已设节流"), how);
+        }
         Op::DestroyCq => ("CQ", destroyed, Call::DestroyCq),
+        Op::CreateSrq | Op::ModifySrq => return shared_queue(lang, opcode, record),
+        Op::QuerySrq => ("SRQ", lang.pick("queried", "已查询"), Call::QuerySrq),
+        Op::DestroySrq => ("SRQ", destroyed, Call::DestroySrq),
         Op::CreateAh => ("AH", created, Call::CreateAh),
         Op::DestroyAh => ("AH", destroyed, Call::DestroyAh),
         _ => {
@@ -387,11 +415,20 @@ fn other(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
     Told::new(format!("{kind} {handle:#x}"), what, call.name())
 }
 
-fn registered(lang: Lang, record: &CommandRecord) -> Told {
+fn shared_queue(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> Told {
+    let b = body_of::<body::CreateQueue>(record);
+    let (what, call) = match opcode {
+        CommandOpcode::CreateSrq => (lang.pick("created", "已创建"), Call::CreateSrq),
+        _ => (lang.pick("modified", "已修改"), Call::ModifySrq),
+    };
+    let sizes = format!("{call}: max_wr={} max_sge={} srq_limit={}", b.granted, b.max_sge, b.limit);
+    Told::new(format!("SRQ {:#x}", record.pd()), what, sizes)
+}
+
+fn registered(lang: Lang, call: Call, record: &CommandRecord) -> Told {
     let b = body_of::<body::RegMr>(record);
     let access = access(b.access.get() as u8);
-    let how =
-        format!("{}: length={} lkey={:#x} rkey={:#x} access={access}", Call::RegMr, b.length, b.lkey, b.rkey);
+    let how = format!("{}: length={} lkey={:#x} rkey={:#x} access={access}", call, b.length, b.lkey, b.rkey);
     Told::new(format!("PD {:#x}", record.pd()), lang.pick("memory", "内存"), how)
 }
 

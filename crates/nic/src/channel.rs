@@ -4,7 +4,7 @@ use glassnic_events::{Call, ObjectKind, Refusal, Rule};
 use glassnic_wire::command::CommandOpcode;
 
 use crate::device::Nic;
-use crate::object::{Channel, Cq, Kind, Live};
+use crate::object::{Channel, Kind, Live};
 
 impl Nic {
     /// Creates a completion channel (`ibv_create_comp_channel(3)`) over this file descriptor; gives its handle and the
@@ -35,10 +35,9 @@ impl Nic {
 
     /// Events of a CQ go to a channel.
     pub fn report_to(&mut self, cq: u32, channel: u32) {
-        if let Some(entry) = self.cqs.get(cq) {
-            let depth = entry.queue.depth();
-            let word = u64::from(depth) | u64::from(channel) << 32;
-            Live::new(self.ledger.memory.clone(), Kind::Cq, cq).store(Cq::Depth, word);
+        if let Some(entry) = self.cqs.get_mut(cq) {
+            entry.channel = channel;
+            entry.queue.show_size(channel);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// The first word of a segment: `GLASSNIC` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GLASSNIC");
 /// Version of this layout. A reader refuses another.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 4096;
 /// Bytes of a QP context.
@@ -78,11 +78,14 @@ pub enum Header {
     ObjectHigh = 26,
     /// First of the words that hold the command's name, zero-padded.
     Command = 34,
-    /// Until when somebody outside wants the process to write its packets for a capture: monotonic clock, nanoseconds. The
-    /// one word that an inspector writes; it lapses by itself should the inspector die.
+    /// Until when somebody outside wants the process to write its packets for a capture: monotonic clock, nanoseconds. A
+    /// word that an inspector writes; it lapses by itself should the inspector die.
     CaptureUntilNs = 42,
     /// The number that whoever started the program gave it, to find its NIC again; 0 for none.
     Run = 43,
+    /// An event that somebody outside wants to happen (see [`crate::request`]); 0 once it has, all ones if it cannot. The other
+    /// word that an inspector writes.
+    EventAsked = 44,
     /// First of the words that hold the port's GID table, two a GID; an empty entry is zero.
     Gids = 64,
 }

@@ -9,7 +9,7 @@ use glassnic_transport::Qp;
 use glassnic_transport::attr::QpAttr;
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::state::DeviceFacts;
-use glassnic_wire::command::body::{CreateAh, CreateQueue, RegMr, Waiting};
+use glassnic_wire::command::body::{CreateAh, Waiting};
 use glassnic_wire::command::{CommandFlags, CommandOpcode, CommandRecord};
 
 use crate::context::ContextMemory;
@@ -19,12 +19,14 @@ use crate::key::splitmix;
 use crate::ledger::{Caller, Ledger, refusal};
 use crate::limits::Limits;
 use crate::mr::{Mr, MrTable};
-use crate::object::{self, Kind, Live};
+use crate::mr_commands::{self, DeviceMemory};
+use crate::object::{self, Kind};
 use crate::port::Port;
 use crate::qpn::QpnTable;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
 use crate::slots::Slots;
+use crate::srq::SrqEntry;
 use crate::table::Table;
 use crate::world::Notifier;
 
@@ -34,12 +36,16 @@ pub(crate) struct Pd {
     pub mrs: u32,
     pub qps: u32,
     pub ahs: u32,
+    pub srqs: u32,
+    pub mws: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct CqEntry {
     pub queue: Arc<CompQueue>,
     pub users: u32,
+    /// The completion channel that its events go to; 0 for none.
+    pub channel: u32,
 }
 
 #[derive(Debug)]
@@ -87,15 +93,24 @@ pub struct Registered {
     pub rkey: u32,
 }
 
+/// Pieces of device memory.
+const MAX_DM: u32 = 65_536;
+
 /// A network adapter of one port.
 #[derive(Debug)]
 pub struct Nic {
     pub(crate) limits: Limits,
     pub(crate) port: Port,
+    /// Somebody has taken the port down.
+    pub(crate) taken_down: bool,
+    /// The device has stopped.
+    pub(crate) stopped: bool,
     pub(crate) pds: Table<Pd>,
     pub(crate) mrs: MrTable,
+    pub(crate) dms: Table<DeviceMemory>,
     pub(crate) cqs: Table<CqEntry>,
     ahs: Table<Ah>,
+    pub(crate) srqs: Table<SrqEntry>,
     pub(crate) channels: Table<()>,
     pub(crate) qps: Slots<QpEntry>,
     pub(crate) free_slots: VecDeque<u32>,
@@ -103,6 +118,8 @@ pub struct Nic {
     pub(crate) ledger: Ledger,
     pub(crate) ready: VecDeque<u32>,
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When events of CQs that were held back are due, by their handles. As above, reminders to look.
+    pub(crate) moderated: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) notifier: Arc<dyn Notifier>,
 }
 
@@ -121,10 +138,14 @@ impl Nic {
         Self {
             limits: Limits { max_qp: slots as u32, ..limits },
             port,
+            taken_down: false,
+            stopped: false,
             pds: Table::new(limits.max_pd),
-            mrs: MrTable::new(limits.max_mr, splitmix(&mut seed)),
+            mrs: MrTable::new(&limits, splitmix(&mut seed)),
+            dms: Table::new(MAX_DM),
             cqs: Table::new(limits.max_cq),
             ahs: Table::new(limits.max_ah),
+            srqs: Table::new(limits.max_srq),
             channels: Table::new(memory.layout().channels()),
             qps: Slots::default(),
             free_slots: VecDeque::new(),
@@ -132,6 +153,7 @@ impl Nic {
             ledger: Ledger::new(memory),
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
+            moderated: BinaryHeap::new(),
             notifier,
         }
     }
@@ -146,12 +168,6 @@ impl Nic {
     #[must_use]
     pub fn port(&self) -> &Port {
         &self.port
-    }
-
-    /// The host's addresses or MTU have changed.
-    pub fn set_port(&mut self, port: Port) {
-        self.ledger.memory.set_gids(&port);
-        self.port = port;
     }
 
     /// Its recorder.
@@ -187,6 +203,7 @@ impl Nic {
     /// # Errors
     /// `max_pd`.
     pub fn alloc_pd(&mut self, now: u64) -> Result<u32, Refusal> {
+        self.runs().map_err(|rule| self.refuse(now, Call::AllocPd, None, rule))?;
         let limit = u64::from(self.pds.limit());
         match self.pds.insert(Pd::default()) {
             Some(pd) => {
@@ -214,7 +231,13 @@ impl Nic {
         let checked = match self.pds.get(pd) {
             None => Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd }),
             Some(p) => {
-                let users = [(p.qps, ObjectKind::Qp), (p.mrs, ObjectKind::Mr), (p.ahs, ObjectKind::Ah)];
+                let users = [
+                    (p.qps, ObjectKind::Qp),
+                    (p.mws, ObjectKind::Mw),
+                    (p.mrs, ObjectKind::Mr),
+                    (p.ahs, ObjectKind::Ah),
+                    (p.srqs, ObjectKind::Srq),
+                ];
                 match users.into_iter().find(|(n, _)| *n > 0) {
                     Some((count, by_kind)) => {
                         Err(Rule::InUse { kind: ObjectKind::Pd, handle: pd, by_kind, count })
@@ -235,35 +258,28 @@ impl Nic {
     /// # Errors
     /// Bad PD, rights that need LOCAL_WRITE, an impossible range, `max_mr`.
     pub fn reg_mr(&mut self, mr: Mr, now: u64) -> Result<Registered, Refusal> {
+        self.enter_mr(Call::RegMr, mr, now)
+    }
+
+    /// The same for every call that makes a region.
+    pub(crate) fn enter_mr(&mut self, call: Call, mr: Mr, now: u64) -> Result<Registered, Refusal> {
         let checked = self.check_mr(&mr);
-        checked.map_err(|rule| self.refuse(now, Call::RegMr, None, rule))?;
+        checked.map_err(|rule| self.refuse(now, call, None, rule))?;
         let Some((handle, lkey, rkey)) = self.mrs.register(mr) else {
             let limit = u64::from(self.limits.max_mr);
             let rule = Rule::LimitReached { kind: ObjectKind::Mr, limit, held: limit };
-            return Err(self.refuse(now, Call::RegMr, None, rule));
+            return Err(self.refuse(now, call, None, rule));
         };
         if let Some(pd) = self.pds.get_mut(mr.pd) {
             pd.mrs += 1;
         }
-        let body = RegMr {
-            access: mr.access.bits().into(),
-            addr: mr.host.into(),
-            length: mr.length.into(),
-            iova: mr.iova.into(),
-            lkey: lkey.into(),
-            rkey: rkey.into(),
-            ..RegMr::default()
-        };
-        self.ledger.keep(now, CommandOpcode::RegMr, 0, mr.pd, &body);
-        self.ledger.enter(now, Kind::Mr, handle, mr.pd, |image| {
-            image.set(object::Mr::Lkey, lkey.into()).set(object::Mr::Rkey, rkey.into());
-            image.set(object::Mr::Addr, mr.host).set(object::Mr::Length, mr.length);
-            image.set(object::Mr::Iova, mr.iova).set(object::Mr::Access, mr.access.bits().into());
-        });
+        self.ledger.keep(now, CommandOpcode::RegMr, 0, mr.pd, &mr_commands::record(&mr, lkey, rkey));
+        self.ledger.enter(now, Kind::Mr, handle, mr.pd, |image| mr_commands::fill(image, &mr, lkey, rkey));
         Ok(Registered { handle, lkey, rkey })
     }
 
-    fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
+    pub(crate) fn check_mr(&self, mr: &Mr) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(mr.pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: mr.pd });
         }
@@ -275,7 +291,7 @@ impl Nic {
         if !fits {
             return Err(Rule::MrRange { addr: mr.host, len: mr.length });
         }
-        if mr.length > self.limits.max_mr_size {
+        if mr.length > self.limits.max_mr_size && !mr.is_implicit() {
             return Err(Rule::ExceedsLimit {
                 what: Field::Length,
                 offered: mr.length,
@@ -289,66 +305,23 @@ impl Nic {
     /// Deregisters memory (`ibv_dereg_mr(3)`).
     ///
     /// # Errors
-    /// Bad handle.
+    /// Bad handle; EBUSY while a window is bound to it.
     pub fn dereg_mr(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
+        let count = self.mrs.windows_of(handle);
+        if count > 0 {
+            let rule = Rule::InUse { kind: ObjectKind::Mr, handle, by_kind: ObjectKind::Mw, count };
+            return Err(self.refuse(now, Call::DeregMr, None, rule));
+        }
         let Some(mr) = self.mrs.deregister(handle) else {
             let rule = Rule::BadHandle { kind: ObjectKind::Mr, handle };
             return Err(self.refuse(now, Call::DeregMr, None, rule));
         };
+        self.leave_dm(&mr);
         self.ledger.leave(Kind::Mr, handle);
         if let Some(pd) = self.pds.get_mut(mr.pd) {
             pd.mrs = pd.mrs.saturating_sub(1);
         }
         self.ledger.note(now, CommandOpcode::DeregMr, handle);
-        Ok(())
-    }
-
-    /// Creates a completion queue (`ibv_create_cq(3)`).
-    ///
-    /// # Errors
-    /// `cqe` of 0 or above `max_cqe`; `max_cq`.
-    pub fn create_cq(&mut self, cqe: u32, now: u64) -> Result<(u32, Arc<CompQueue>), Refusal> {
-        let max = self.limits.max_cqe;
-        if cqe == 0 || cqe > max {
-            let what = Field::Cqe;
-            let rule = Rule::OutOfRange { what, offered: cqe.into(), min: 1, max: max.into() };
-            return Err(self.refuse(now, Call::CreateCq, None, rule));
-        }
-        let queue = Arc::new(CompQueue::new(cqe));
-        let Some(handle) = self.cqs.insert(CqEntry { queue: queue.clone(), users: 0 }) else {
-            let (limit, held) = (self.cqs.limit().into(), self.cqs.len().into());
-            let rule = Rule::LimitReached { kind: ObjectKind::Cq, limit, held };
-            return Err(self.refuse(now, Call::CreateCq, None, rule));
-        };
-        let body = CreateQueue { entries: cqe.into(), granted: cqe.into(), ..CreateQueue::default() };
-        self.ledger.keep(now, CommandOpcode::CreateCq, 0, handle, &body);
-        self.ledger.enter(now, Kind::Cq, handle, 0, |image| {
-            image.set(object::Cq::Depth, cqe.into());
-        });
-        queue.show(Live::new(self.ledger.memory.clone(), Kind::Cq, handle));
-        Ok((handle, queue))
-    }
-
-    /// Destroys a completion queue (`ibv_destroy_cq(3)`).
-    ///
-    /// # Errors
-    /// EBUSY while a QP reports to it.
-    pub fn destroy_cq(&mut self, handle: u32, now: u64) -> Result<(), Refusal> {
-        let rule = match self.cqs.get(handle) {
-            None => Some(Rule::BadHandle { kind: ObjectKind::Cq, handle }),
-            Some(cq) if cq.users > 0 => {
-                Some(Rule::InUse { kind: ObjectKind::Cq, handle, by_kind: ObjectKind::Qp, count: cq.users })
-            }
-            Some(_) => None,
-        };
-        if let Some(rule) = rule {
-            return Err(self.refuse(now, Call::DestroyCq, None, rule));
-        }
-        if let Some(entry) = self.cqs.remove(handle) {
-            entry.queue.hide();
-        }
-        self.ledger.leave(Kind::Cq, handle);
-        self.ledger.note(now, CommandOpcode::DestroyCq, handle);
         Ok(())
     }
 
@@ -389,6 +362,7 @@ impl Nic {
     }
 
     fn check_ah(&self, pd: u32, av: &AddressVector) -> Result<(), Rule> {
+        self.runs()?;
         if self.pds.get(pd).is_none() {
             return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd });
         }
@@ -495,7 +469,7 @@ mod tests {
             ("context memory", QPC_LEN + DRIVER_LEN, 384),
             ("QpEntry", size_of::<Option<QpEntry>>(), 248),
             // And the two counters of its Arc.
-            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 120),
+            ("QpShared", size_of::<QpShared>() + 2 * size_of::<usize>(), 128),
             ("slot of the QPN table", size_of::<u32>(), 4),
         ];
         for (what, bytes, most) in sizes {

@@ -15,6 +15,11 @@ impl Nic {
     /// Takes a packet. Answers leave with the next [`Nic::progress`].
     pub fn handle_packet<W: World>(&mut self, world: &mut W, now: u64, inc: &Incoming<'_>) {
         let qpn = inc.headers.bth.dest_qp.value();
+        if self.taken_down {
+            let (qpn, psn) = (Some(qpn), Some(inc.headers.bth.psn.value()));
+            self.ledger.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::LinkError });
+            return;
+        }
         let Some(slot) = self.qpns.slot(qpn) else {
             let (qpn, psn) = (Some(qpn), Some(inc.headers.bth.psn.value()));
             self.ledger.event(now, &Event::PacketDropped { qpn, psn, reason: DropReason::UnknownQp });
@@ -38,6 +43,7 @@ impl Nic {
 
     fn run<W: World>(&mut self, world: &mut W, now: u64, acks_wait: bool) -> bool {
         self.expire(world, now);
+        self.raise_held_events(now);
         let memory = self.ledger.memory.clone();
         memory.bells().take(|slot| self.make_ready(slot));
         for _ in 0..self.ready.len() {
@@ -69,7 +75,8 @@ impl Nic {
     /// When [`Nic::progress`] must be called at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        self.deadlines.peek().map(|Reverse((at, _))| *at)
+        let heaps = [&self.deadlines, &self.moderated];
+        heaps.into_iter().filter_map(|heap| heap.peek()).map(|Reverse((at, _))| *at).min()
     }
 
     pub(crate) fn make_ready(&mut self, slot: u32) {

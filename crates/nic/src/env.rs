@@ -1,21 +1,26 @@
 //! The device as one QP sees it while it runs.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use glassnic_events::{AsyncEventType, Check, DropReason, Event, KeyAccess, WcStatus};
-use glassnic_transport::attr::AddressVector;
+use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
-    AtomicOp, Completion, Credit, Device, KeyFault, Payload, Recv, RemoteAccess, SendQueue, Tx,
+    AtomicOp, BindWindow, Completion, Credit, Device, KeyFault, Payload, ReceiveWqe, Recv, RemoteAccess,
+    SendQueue, Tx,
 };
 use glassnic_wire::{Qpn, Service};
 
+use crate::context::ContextMemory;
 use crate::cq::{CompQueue, Pushed};
 use crate::driver::{Block, Field as Driver};
-use crate::mr::MrTable;
+use crate::mr::{GUARD, MrTable};
 use crate::port::Port;
 use crate::recorder::Recorder;
 use crate::shared::QpShared;
+use crate::srq::Srq;
 use crate::world::{Notifier, Subject, World};
 
 /// A CQ as a QP reports to it.
@@ -43,10 +48,26 @@ impl Report {
         }
     }
 
+    /// The same of a QP whose receives are another's: the inspector sees the slots there.
+    fn attach_shared(&mut self, srq: &Srq) {
+        if self.source == UNATTACHED {
+            self.source = self.cq.attach(srq.credit());
+        }
+    }
+
     /// The work queue is gone or reset: what it has left in the CQ goes with it.
     pub(crate) fn detach(&mut self) {
-        if self.source != UNATTACHED {
-            self.cq.detach(std::mem::replace(&mut self.source, UNATTACHED));
+        self.detach_from(None);
+    }
+
+    /// The same of receives; the slots of a shared queue are free again.
+    pub(crate) fn detach_from(&mut self, srq: Option<&Arc<Srq>>) {
+        if self.source == UNATTACHED {
+            return;
+        }
+        let held = self.cq.detach(std::mem::replace(&mut self.source, UNATTACHED));
+        if let Some(srq) = srq {
+            srq.credit().release(held);
         }
     }
 
@@ -127,7 +148,8 @@ impl Counters {
 /// See the module.
 pub(crate) struct Env<'a, W> {
     pub world: &'a mut W,
-    pub mrs: &'a MrTable,
+    pub mrs: &'a mut MrTable,
+    pub memory: &'a ContextMemory,
     pub recorder: &'a Recorder,
     pub port: &'a Port,
     pub notifier: &'a dyn Notifier,
@@ -141,13 +163,42 @@ pub(crate) struct Env<'a, W> {
     pub turned_down: Cell<Option<KeyAccess>>,
     /// A completion found no room.
     pub overrun: bool,
+    /// When events that are held back are due: see [`crate::device::Nic::moderated`].
+    pub moderated: &'a mut BinaryHeap<Reverse<(u64, u32)>>,
+    /// The port was taken down: nothing leaves.
+    pub silent: bool,
 }
 
 impl<W: World> Env<'_, W> {
+    /// The oldest receive of a shared queue; tells once that it has fallen below its limit.
+    fn take_shared(&self, srq: &Srq) -> Option<ReceiveWqe> {
+        let (receive, reached) = srq.take();
+        if reached {
+            let (event, subject) = (AsyncEventType::SrqLimitReached, srq.handle);
+            self.recorder.event(self.now, &Event::Async { event, subject, qpn: None });
+            self.notifier.asynchronous(event, Subject::Srq(srq.handle));
+        }
+        receive
+    }
+
+    /// Memory that pages on demand is looked for before it is read, or where it is to be there `now`.
+    fn paged_in(&self, at: u64, len: u64, write: bool, now: bool) -> Result<u64, KeyFault> {
+        let asks = at & GUARD != 0 && (now || !write);
+        if asks && !self.world.is_there(at & !GUARD, len, write) {
+            return Err(KeyFault::Unmapped);
+        }
+        Ok(at)
+    }
+
     fn complete(&mut self, c: Completion, send: bool) {
         if !send {
             let shared = self.shared;
-            self.recv_report.attach(|| shared.lock_rq().credit(), &shared.block, Driver::RqReleased);
+            match &shared.srq {
+                Some(srq) => self.recv_report.attach_shared(srq),
+                None => {
+                    self.recv_report.attach(|| shared.lock_rq().credit(), &shared.block, Driver::RqReleased);
+                }
+            }
         }
         let report = if send { &*self.send_report } else { &*self.recv_report };
         if c.status != WcStatus::Success {
@@ -158,6 +209,7 @@ impl<W: World> Env<'_, W> {
         match report.cq.push(c, report.source, self.now) {
             Pushed::Quiet => {}
             Pushed::Event => self.notifier.completion(report.handle),
+            Pushed::Later(at) => self.moderated.push(Reverse((at, report.handle))),
             Pushed::Overrun(first) => {
                 self.overrun = true;
                 if first {
@@ -172,7 +224,10 @@ impl<W: World> Env<'_, W> {
 
 impl<W: World> Device for Env<'_, W> {
     fn local(&self, pd: u32, lkey: u32, addr: u64, len: u64, write: bool) -> Result<u64, KeyFault> {
-        self.mrs.local(pd, lkey, addr, len, write).inspect_err(|fault| {
+        // What is to be written is found out by writing; what is read has to be there before it is sent.
+        let found =
+            self.mrs.local(pd, lkey, addr, len, write).and_then(|at| self.paged_in(at, len, write, false));
+        found.inspect_err(|fault| {
             let region = self.mrs.region(lkey, false);
             self.turned_down.set(Some(KeyAccess {
                 check: fault.local_check(),
@@ -188,13 +243,16 @@ impl<W: World> Device for Env<'_, W> {
     fn remote(
         &self,
         pd: u32,
-        _qpn: Qpn,
+        qpn: Qpn,
         rkey: u32,
         addr: u64,
         len: u64,
         access: RemoteAccess,
     ) -> Result<u64, KeyFault> {
-        self.mrs.remote(pd, rkey, addr, len, access).inspect_err(|fault| {
+        let (write, now) =
+            (access != RemoteAccess::Read, matches!(access, RemoteAccess::Atomic | RemoteAccess::Word));
+        let found = self.mrs.remote(pd, qpn.value(), rkey, addr, len, access);
+        found.and_then(|at| self.paged_in(at, len, write, now)).inspect_err(|fault| {
             let region = self.mrs.region(rkey, true);
             self.turned_down.set(Some(KeyAccess {
                 check: fault.remote_check(),
@@ -207,9 +265,50 @@ impl<W: World> Device for Env<'_, W> {
         })
     }
 
-    fn invalidate(&mut self, _pd: u32, _qpn: Qpn, _rkey: u32) -> Result<(), KeyFault> {
+    fn invalidate(&mut self, pd: u32, qpn: Qpn, rkey: u32) -> Result<(), KeyFault> {
         // Only memory windows of type 2 may be invalidated by a peer; a region of ibv_reg_mr may not (IBA 10.6.5).
-        Err(KeyFault::NoRight)
+        let handle = self.mrs.invalidate(pd, qpn.value(), rkey).inspect_err(|fault| {
+            let region = self.mrs.region(rkey, true);
+            let check = fault.remote_check();
+            self.turned_down.set(Some(KeyAccess { check, key: rkey, addr: 0, len: 0, pd, region }));
+        })?;
+        self.mrs.show_window(self.memory, handle);
+        Ok(())
+    }
+
+    fn flush(
+        &mut self,
+        pd: u32,
+        _qpn: Qpn,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault> {
+        let (addr, len) = range.unwrap_or_default();
+        self.mrs.flushable(pd, rkey, range, rights).inspect_err(|fault| {
+            let region = self.mrs.region(rkey, true);
+            let check = fault.remote_check();
+            self.turned_down.set(Some(KeyAccess { check, key: rkey, addr, len, pd, region }));
+        })?;
+        // What was written by the device is in memory that all processors see alike; what is left is its order.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn bind(&mut self, pd: u32, qpn: Qpn, bind: &BindWindow) -> Result<(), Check> {
+        self.mrs.bind(pd, qpn.value(), bind)?;
+        self.mrs.show_window(self.memory, bind.window);
+        Ok(())
+    }
+
+    fn invalidate_own(&mut self, pd: u32, qpn: Qpn, key: u32) -> Result<(), Check> {
+        let done = self.mrs.invalidate(pd, qpn.value(), key);
+        let handle = done.map_err(|fault| match fault {
+            KeyFault::NotInvalidatable => Check::OwnInvalidateRefused,
+            other => other.remote_check(),
+        })?;
+        self.mrs.show_window(self.memory, handle);
+        Ok(())
     }
 
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {
@@ -221,13 +320,22 @@ impl<W: World> Device for Env<'_, W> {
     }
 
     fn take_receive(&mut self) -> Recv {
-        let taken = self.shared.lock_rq().take();
+        let taken = match &self.shared.srq {
+            Some(srq) => self.take_shared(srq),
+            None => self.shared.lock_rq().take(),
+        };
         if taken.is_some()
             && let Some(counters) = self.counters
         {
             counters.empty_since = None;
         }
         taken.map_or(Recv::Empty, Recv::Wqe)
+    }
+
+    fn put_back(&mut self, receive: ReceiveWqe) {
+        if let Some(srq) = &self.shared.srq {
+            srq.put_back(&receive);
+        }
     }
 
     fn complete_send(&mut self, c: Completion) {
@@ -248,7 +356,9 @@ impl<W: World> Device for Env<'_, W> {
 
     fn transmit(&mut self, tx: &Tx<'_>) {
         // An address that the host has lost since the modify: nothing can be sent from it.
-        if let Some(gid) = self.port.gid(tx.path.sgid_index) {
+        if let Some(gid) = self.port.gid(tx.path.sgid_index)
+            && !self.silent
+        {
             self.world.transmit(gid, tx);
         }
     }

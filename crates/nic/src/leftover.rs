@@ -19,7 +19,8 @@ impl Nic {
     /// Objects that were not destroyed, by kind and place, and completions with an error that were not polled.
     #[must_use]
     pub fn leftovers(&self) -> Vec<Leftover> {
-        let kinds = [Kind::Cq, Kind::Srq, Kind::Channel, Kind::Ah, Kind::Mr, Kind::Pd].map(Kind::object);
+        let kinds =
+            [Kind::Cq, Kind::Srq, Kind::Channel, Kind::Ah, Kind::Mw, Kind::Mr, Kind::Pd].map(Kind::object);
         let objects = std::iter::once(ObjectKind::Qp).chain(kinds).flat_map(|kind| self.holders(kind));
         objects.chain(self.unread_errors()).collect()
     }
@@ -84,6 +85,7 @@ impl Kind {
             Self::Ah => ObjectKind::Ah,
             Self::Srq => ObjectKind::Srq,
             Self::Channel => ObjectKind::CompChannel,
+            Self::Mw => ObjectKind::Mw,
         }
     }
 }

@@ -28,10 +28,24 @@ pub struct Limits {
     pub max_mr: u32,
     /// Bytes of a memory region.
     pub max_mr_size: u64,
+    /// Memory windows; with 0 the device has none.
+    pub max_mw: u32,
+    /// Memory windows of type 2 are 2A, checked by their queue pair alone; else 2B, by the protection domain too.
+    pub mw_type_2a: bool,
+    /// Bytes of device memory, in all; with 0 the device has none.
+    pub max_dm_size: u64,
+    /// Regions may page on demand.
+    pub on_demand: bool,
     /// Protection domains.
     pub max_pd: u32,
     /// Address handles.
     pub max_ah: u32,
+    /// Shared receive queues.
+    pub max_srq: u32,
+    /// Receives of a shared receive queue.
+    pub max_srq_wr: u32,
+    /// Scatter/gather elements of its receives.
+    pub max_srq_sge: u32,
     /// Reads and atomics that a QP serves at once.
     pub max_qp_rd_atom: u8,
     /// Reads and atomics that a QP has outstanding at most.
@@ -66,8 +80,16 @@ impl Default for Limits {
             max_cqe: 4_194_303,
             max_mr: 524_287,
             max_mr_size: 1 << 47,
+            max_mw: 262_143,
+            mw_type_2a: false,
+            // As mlx5 has it.
+            max_dm_size: 256 << 10,
+            on_demand: true,
             max_pd: 32_768,
             max_ah: 65_536,
+            max_srq: 65_536,
+            max_srq_wr: 32_768,
+            max_srq_sge: glassnic_transport::wqe::MAX_SGE as u32,
             // As many as Linux's soft-RoCE: programs (perftest) ask for as many as their peer's device serves.
             max_qp_rd_atom: 128,
             max_qp_init_rd_atom: 128,
@@ -117,8 +139,13 @@ impl Limits {
             ("max_cqe", self.max_cqe.into(), 1, most.max_cqe.into()),
             ("max_mr", self.max_mr.into(), 1, most.max_mr.into()),
             ("max_mr_size", self.max_mr_size, 1, most.max_mr_size),
+            ("max_mw", self.max_mw.into(), 0, most.max_mw.into()),
+            ("max_dm_size", self.max_dm_size, 0, most.max_dm_size),
             ("max_pd", self.max_pd.into(), 1, most.max_pd.into()),
             ("max_ah", self.max_ah.into(), 1, most.max_ah.into()),
+            ("max_srq", self.max_srq.into(), 0, most.max_srq.into()),
+            ("max_srq_wr", self.max_srq_wr.into(), 0, most.max_srq_wr.into()),
+            ("max_srq_sge", self.max_srq_sge.into(), 0, most.max_srq_sge.into()),
             ("max_qp_rd_atom", self.max_qp_rd_atom.into(), 0, most.max_qp_rd_atom.into()),
             ("max_qp_init_rd_atom", self.max_qp_init_rd_atom.into(), 0, most.max_qp_init_rd_atom.into()),
             ("max_mtu", self.max_mtu.into(), 256, most.max_mtu.into()),

@@ -26,11 +26,13 @@ pub enum Kind {
     Srq = 4,
     /// Completion channel.
     Channel = 5,
+    /// Memory window.
+    Mw = 6,
 }
 
 impl Kind {
     /// Every kind, in the order of their tables.
-    pub const ALL: [Self; 6] = [Self::Pd, Self::Cq, Self::Mr, Self::Ah, Self::Srq, Self::Channel];
+    pub const ALL: [Self; 7] = [Self::Pd, Self::Cq, Self::Mr, Self::Ah, Self::Srq, Self::Channel, Self::Mw];
 }
 
 fields! {
@@ -67,6 +69,9 @@ fields! {
         ArmedWith "armed_with" @ 0x28: 4 "completions that waited when it was armed";
         Raised "raised" @ 0x2c: 4 "completion events raised";
         Unacknowledged "unacknowledged" @ 0x30: 8 "completion events taken and not acknowledged";
+        ModerateCount "moderate_count" @ 0x38: 2 "completions that an event stands for; 0 or 1 each has its own";
+        ModeratePeriod "moderate_period" @ 0x3a: 2 "the longest that an event is held back, microseconds; 0 not at all";
+        Lost "lost" @ 0x3c: 4 "completions that others took the place of, as it ignores overrun";
     }
 }
 
@@ -90,6 +95,7 @@ fields! {
         Posted "posted" @ 0x20: 4 "receives posted and not taken";
         Limit "limit" @ 0x24: 4 "limit at which it raises an event; 0 not armed";
         Number "number" @ 0x28: 4 "SRQ number on the wire (XRC)";
+        EverPosted "ever_posted" @ 0x2c: 4 "receives ever posted (wraps)";
     }
 }
 
@@ -100,6 +106,19 @@ fields! {
         Waiting "waiting" @ 0x1c: 4 "events that nobody has taken yet";
         AsleepSinceNs "asleep_since_ns" @ 0x20: 8 "since when a thread sleeps for an event, monotonic ns; 0 none does";
         Sleeper "sleeper" @ 0x28: 4 "that thread";
+    }
+}
+
+fields! {
+    /// A memory window.
+    Mw in 64 {
+        Rkey "rkey" @ 0x18: 4 "key for peers";
+        Region "region" @ 0x1c: 4 "handle of the region that it is bound to; 0 not bound";
+        Addr "addr" @ 0x20: 8 "first address, as the region's owner knows it";
+        Length "length" @ 0x28: 8 "bytes";
+        Access "access" @ 0x30: 4 "enum ibv_access_flags";
+        Qpn "qpn" @ 0x34: 4 "queue pair that bound it, of type 2; else 0";
+        Type "type" @ 0x38: 1 "enum ibv_mw_type";
     }
 }
 

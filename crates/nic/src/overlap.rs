@@ -1,6 +1,8 @@
 //! How two modifies of one QP meet. They are executed one after the other; that the program did not choose the order is worth
 //! knowing.
 
+use crate::device::Nic;
+use crate::driver::{Block, Field as Driver};
 use crate::sync::{AtomicU32, Ordering};
 
 /// The thread whose modify of a QP is on its way; 0 for none.
@@ -29,6 +31,18 @@ impl Modifying<'_> {
     #[must_use]
     pub fn met(&self) -> Option<u32> {
         (self.other != 0).then_some(self.other)
+    }
+}
+
+impl Nic {
+    /// Keeps that a modify of this QP came while another thread's was on its way, if it did. They are executed one after the other, in an order
+    /// that the program did not choose.
+    pub fn note_overlap(&mut self, qpn: u32, begun: &Modifying<'_>) {
+        let (Some(other), Some(slot)) = (begun.met(), self.qpns.slot(qpn)) else { return };
+        let block = Block::new(self.ledger.memory.clone(), slot);
+        let count = block.get(Driver::Overlaps) as u32;
+        block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);
+        block.store_pair(Driver::OverlapBy, self.ledger.caller().thread, 0);
     }
 }
 

@@ -28,7 +28,7 @@ impl Port {
     /// What the checks of modify need to know.
     #[must_use]
     pub fn facts(&self) -> PortFacts {
-        let filled = (0..GID_TABLE_LEN).filter(|i| self.gid(*i).is_some());
+        let filled = (0..GID_TABLE_LEN).zip(&self.gids).filter(|(_, gid)| gid.is_some()).map(|(i, _)| i);
         PortFacts {
             active_mtu: self.active_mtu,
             pkey_count: 1,

@@ -16,10 +16,9 @@ use glassnic_wire::command::body::{CreateQp, DestroyQp, ModifyQp, QueryQp};
 use crate::context::Header;
 use crate::device::{Nic, QpEntry};
 use crate::driver::{Block, Field as Driver};
-use crate::env::{Counters, Env, Report};
+use crate::env::{Env, Report};
 use crate::lag::attributes;
-use crate::overlap::Modifying;
-use crate::qpc::{Field as Qpc, Image};
+use crate::qpc::Image;
 use crate::shared::QpShared;
 use crate::world::World;
 
@@ -34,6 +33,8 @@ pub struct QpInit {
     pub send_cq: u32,
     /// Receive CQ.
     pub recv_cq: u32,
+    /// The shared receive queue that it takes its receives from; its own receive queue then has no slots, whatever `cap` says.
+    pub srq: Option<u32>,
     /// Queue sizes.
     pub cap: QpCap,
     /// Every send is signalled.
@@ -65,9 +66,14 @@ impl Nic {
         }
         let block = Block::new(self.ledger.memory.clone(), slot);
         let max_inline_data = self.limits.inline_granted(init.qp_type, init.cap.max_inline_data);
-        let cap = QpCap { max_inline_data, ..init.cap };
+        let mut cap = QpCap { max_inline_data, ..init.cap };
+        let srq = init.srq.and_then(|srq| self.srqs.get_mut(srq)).map(|entry| {
+            entry.qps += 1;
+            (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+            entry.srq.clone()
+        });
         let given = QpInit { cap, ..*init };
-        let shared = Arc::new(QpShared::new(qpn, &given, block.clone()));
+        let shared = Arc::new(QpShared::new(qpn, &given, srq, block.clone()));
         let (send, recv) = (self.report(init.send_cq), self.report(init.recv_cq));
         let (Some(send), Some(recv)) = (send, recv) else {
             // Both were there when they were checked.
@@ -76,8 +82,13 @@ impl Nic {
         if let Some(pd) = self.pds.get_mut(init.pd) {
             pd.qps += 1;
         }
-        let config =
-            QpConfig { qpn: Qpn::new(qpn), qp_type: init.qp_type, pd: init.pd, sq_sig_all: init.sq_sig_all };
+        let config = QpConfig {
+            qpn: Qpn::new(qpn),
+            qp_type: init.qp_type,
+            pd: init.pd,
+            sq_sig_all: init.sq_sig_all,
+            srq: init.srq.is_some(),
+        };
         let entry = QpEntry {
             qp: Qp::new(config),
             shared: shared.clone(),
@@ -95,11 +106,12 @@ impl Nic {
         let body = CreateQp {
             send_cq: init.send_cq.into(),
             recv_cq: init.recv_cq.into(),
-            max_send_wr: init.cap.max_send_wr.into(),
-            max_recv_wr: init.cap.max_recv_wr.into(),
+            srq: init.srq.unwrap_or(0).into(),
+            max_send_wr: cap.max_send_wr.into(),
+            max_recv_wr: cap.max_recv_wr.into(),
             max_inline: max_inline_data.into(),
-            max_send_sge: (init.cap.max_send_sge as u16).into(),
-            max_recv_sge: (init.cap.max_recv_sge as u16).into(),
+            max_send_sge: (cap.max_send_sge as u16).into(),
+            max_recv_sge: (cap.max_recv_sge as u16).into(),
             qp_type: init.qp_type.value() as u8,
             sq_sig_all: init.sq_sig_all.into(),
             ..CreateQp::default()
@@ -113,6 +125,7 @@ impl Nic {
     }
 
     fn check_create(&self, init: &QpInit) -> Result<(), Rule> {
+        self.runs()?;
         if !self.limits.serves(init.qp_type) {
             return Err(Rule::NotSupported { what: Field::QpType, value: init.qp_type.value().into() });
         }
@@ -124,8 +137,15 @@ impl Nic {
                 return Err(Rule::BadHandle { kind: ObjectKind::Cq, handle });
             }
         }
+        if let Some(handle) = init.srq
+            && self.srqs.get(handle).is_none()
+        {
+            return Err(Rule::BadHandle { kind: ObjectKind::Srq, handle });
+        }
         let l = &self.limits;
-        let c = &init.cap;
+        // With an SRQ, sizes of a receive queue mean nothing (ibv_create_qp(3)).
+        let none = QpCap { max_recv_wr: 0, max_recv_sge: 0, ..init.cap };
+        let c = if init.srq.is_some() { &none } else { &init.cap };
         let caps = [
             (Field::MaxSendWr, c.max_send_wr, l.max_qp_wr),
             (Field::MaxRecvWr, c.max_recv_wr, l.max_qp_wr),
@@ -181,7 +201,7 @@ impl Nic {
             let current = entry.qp.attr();
             let qp_type = entry.qp.qp_type();
             let from = entry.qp.state();
-            let checked = self.check_manners(qp_type, from, mask, attr);
+            let checked = self.runs().and_then(|()| self.check_manners(qp_type, from, mask, attr));
             (from, checked.and_then(|()| self.with_facts(|f| check_modify(f, qp_type, &current, mask, attr))))
         };
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
@@ -274,22 +294,12 @@ impl Nic {
     fn renew_reports(&mut self, slot: u32) {
         let Some(entry) = self.qps.get_mut(slot) else { return };
         entry.send.detach();
-        entry.recv.detach();
+        entry.recv.detach_from(entry.shared.srq());
         let block = &entry.shared.block;
         for field in [Driver::SqPosted, Driver::SqReleased, Driver::RqPosted, Driver::RqReleased] {
             block.store(field, 0);
         }
         entry.counters = None;
-    }
-
-    /// Keeps that a modify of this QP came while another thread's was on its way, if it did. They are executed one after the other, in an order
-    /// that the program did not choose.
-    pub fn note_overlap(&mut self, qpn: u32, begun: &Modifying<'_>) {
-        let (Some(other), Some(slot)) = (begun.met(), self.qpns.slot(qpn)) else { return };
-        let block = Block::new(self.ledger.memory.clone(), slot);
-        let count = block.get(Driver::Overlaps) as u32;
-        block.store_pair(Driver::Overlaps, count.wrapping_add(1), other);
-        block.store_pair(Driver::OverlapBy, self.ledger.caller().thread, 0);
     }
 
     /// Queries a QP: attributes as they are now, PSNs included.
@@ -302,6 +312,9 @@ impl Nic {
             let rule = Rule::BadHandle { kind: ObjectKind::Qp, handle: qpn };
             return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
         };
+        if let Err(rule) = self.runs() {
+            return Err(self.refuse(now, Call::QueryQp, Some(qpn), rule));
+        }
         let early = entry.lag.as_deref().filter(|lag| now < lag.until_ns);
         if early.is_some() {
             let block = &entry.shared.block;
@@ -338,15 +351,25 @@ impl Nic {
         };
         let body = destroy_body(&entry);
         entry.shared.set_destroyed();
-        for report in [&mut entry.send, &mut entry.recv] {
-            report.detach();
+        entry.send.detach();
+        entry.recv.detach_from(entry.shared.srq());
+        for report in [&entry.send, &entry.recv] {
             if let Some(cq) = self.cqs.get_mut(report.handle) {
                 cq.users = cq.users.saturating_sub(1);
+            }
+        }
+        if let Some(srq) = entry.shared.srq() {
+            while let Some(receive) = entry.qp.take_held_receive() {
+                srq.put_back(&receive);
+            }
+            if let Some(users) = self.srqs.get_mut(srq.handle) {
+                users.qps = users.qps.saturating_sub(1);
             }
         }
         if let Some(pd) = self.pds.get_mut(entry.qp.pd()) {
             pd.qps = pd.qps.saturating_sub(1);
         }
+        self.close_windows_of(qpn);
         self.qpns.release(qpn, now);
         self.free_slots.push_back(slot);
         let before = self.ledger.context(slot);
@@ -359,22 +382,6 @@ impl Nic {
             self.ledger.changes(slot, before);
         }
         Ok(())
-    }
-
-    /// Writes a QP's context back: all of it, or the lines that the engine changes.
-    pub(crate) fn write_context(&self, slot: u32, all: bool) {
-        if self.lags(slot) {
-            return;
-        }
-        let Some(entry) = self.qps.get(slot) else { return };
-        let Some(words) = self.ledger.memory.qpc(slot as usize) else { return };
-        let mut image = Image::default();
-        if all {
-            fill_identity(&mut image, entry);
-            fill_path(&mut image, entry);
-        }
-        fill_queues(&mut image, entry);
-        image.store(words, if all { 0 } else { 2 });
     }
 }
 
@@ -409,7 +416,8 @@ impl Nic {
         entry.send.attach_sends(&mut sq, &shared.block);
         let mut env = Env {
             world,
-            mrs: &self.mrs,
+            mrs: &mut self.mrs,
+            memory: &self.ledger.memory,
             recorder: &self.ledger.recorder,
             port: &self.port,
             notifier: &*self.notifier,
@@ -420,6 +428,8 @@ impl Nic {
             now,
             turned_down: Cell::new(None),
             overrun: false,
+            moderated: &mut self.moderated,
+            silent: self.taken_down,
         };
         let out = f(&mut entry.qp, &mut env, &mut sq);
         if env.overrun && entry.qp.state() != QpState::Err {
@@ -491,86 +501,4 @@ fn destroy_body(entry: &QpEntry) -> DestroyQp {
         overlap_with: (driver(Driver::OverlapWith) as u32).into(),
         ..DestroyQp::default()
     }
-}
-
-fn fill_identity(image: &mut Image, entry: &QpEntry) {
-    let attr = entry.qp.attr();
-    image.set(Qpc::Qpn, entry.shared.qpn.into());
-    image.set(Qpc::QpType, entry.shared.qp_type.value().into());
-    image.set(Qpc::State, entry.qp.state().value().into());
-    image.set(Qpc::SqSigAll, entry.qp.sq_sig_all().into());
-    image.set(Qpc::SqDraining, entry.qp.sq_draining().into());
-    image.set(Qpc::Pd, entry.qp.pd().into());
-    image.set(Qpc::SendCq, entry.send.handle.into());
-    image.set(Qpc::RecvCq, entry.recv.handle.into());
-    image.set(Qpc::Access, attr.access.bits().into());
-    image.set(Qpc::Qkey, attr.qkey.into());
-    image.set(Qpc::CreatedNs, entry.shared.block.get(Driver::CreatedNs));
-    if let Some(cause) = entry.qp.first_cause() {
-        image.set(Qpc::FirstStatus, cause.status.value().into());
-        image.set(Qpc::FirstCheck, cause.check.value().into());
-        image.set(Qpc::FirstPsn, cause.psn.unwrap_or(0).into());
-        image.set(Qpc::FirstWrId, cause.wr_id.unwrap_or(0));
-    }
-}
-
-fn fill_path(image: &mut Image, entry: &QpEntry) {
-    let attr = entry.qp.attr();
-    image.set_dgid(attr.ah.dgid);
-    image.set(Qpc::DestQpn, attr.dest_qp_num.into());
-    image.set(Qpc::SgidIndex, attr.ah.sgid_index.into());
-    image.set(Qpc::HopLimit, attr.ah.hop_limit.into());
-    image.set(Qpc::TrafficClass, attr.ah.traffic_class.into());
-    image.set(Qpc::Sl, attr.ah.sl.into());
-    image.set(Qpc::FlowLabel, attr.ah.flow_label.into());
-    image.set(Qpc::PathMtu, attr.path_mtu.value().into());
-    image.set(Qpc::PortNum, attr.port_num.into());
-    image.set(Qpc::PkeyIndex, attr.pkey_index.into());
-    image.set(Qpc::Timeout, attr.timeout.into());
-    image.set(Qpc::RetryCnt, attr.retry_cnt.into());
-    image.set(Qpc::RnrRetry, attr.rnr_retry.into());
-    image.set(Qpc::MinRnrTimer, attr.min_rnr_timer.into());
-    image.set(Qpc::MaxRdAtomic, attr.max_rd_atomic.into());
-    image.set(Qpc::MaxDestRdAtomic, attr.max_dest_rd_atomic.into());
-    image.set(Qpc::MaxSendSge, entry.shared.cap.max_send_sge.into());
-    image.set(Qpc::MaxRecvSge, entry.shared.cap.max_recv_sge.into());
-    image.set(Qpc::MaxInline, entry.shared.cap.max_inline_data.into());
-}
-
-fn fill_queues(image: &mut Image, entry: &QpEntry) {
-    let (sq_psn, rq_psn) = entry.qp.next_psns();
-    let (retry, rnr) = entry.qp.retries_left();
-    image.set(Qpc::NextPsn, sq_psn.value().into());
-    image.set(Qpc::Unacknowledged, entry.qp.unacknowledged().value().into());
-    image.set(Qpc::RetryLeft, retry.into());
-    image.set(Qpc::RnrLeft, rnr.into());
-    let none = Counters::default();
-    let c = entry.counters.as_deref().unwrap_or(&none);
-    image.set(Qpc::RnrReceived, c.rnr_received.into());
-    image.set(Qpc::Timeouts, c.timeouts.into());
-    image.set(Qpc::Retransmits, c.retransmits.into());
-    image.set(Qpc::NaksReceived, c.naks_received.into());
-    // Once the peer has taken that message, it is ready.
-    let waiting = c.rnr_since.filter(|(_, psn)| *psn == entry.qp.unacknowledged().value());
-    image.set(Qpc::RnrSinceNs, waiting.map_or(0, |(since, _)| since));
-    image.set(Qpc::RnrSent, c.rnr_sent.into());
-    image.set(Qpc::NaksSent, c.naks_sent.into());
-    image.set(Qpc::Dropped, c.dropped.into());
-    image.set(Qpc::LastDrop, c.last_drop.into());
-    image.set(Qpc::EmptySinceNs, c.empty_since.unwrap_or(0));
-    image.set(Qpc::ExpectedPsn, rq_psn.value().into());
-    image.set(Qpc::Msn, entry.qp.msn().into());
-    {
-        let sq = entry.shared.lock_sq();
-        image.set(Qpc::SqHead, sq.head().into());
-        image.set(Qpc::SqTail, sq.tail().into());
-        image.set(Qpc::SqUsed, sq.used().into());
-        image.set(Qpc::SqDepth, sq.depth().into());
-        image.set(Qpc::SqUnsignalled, sq.unreleased().into());
-    }
-    let rq = entry.shared.lock_rq();
-    image.set(Qpc::RqPosted, rq.posted().into());
-    image.set(Qpc::RqUsed, rq.used().into());
-    image.set(Qpc::RqDepth, rq.depth().into());
-    image.set(Qpc::RqTail, rq.tail().into());
 }

@@ -81,6 +81,43 @@ fields! {
 /// Words of the sequence number and its neighbour.
 const SEQUENCE_WORD: usize = 0x38 / 8;
 
+/// The word that what lies in a word begins in: of a field of several words, the first.
+const BEGINS_IN: [usize; QPC_LEN / 8] = {
+    let mut words = [0; QPC_LEN / 8];
+    let mut i = 0;
+    while i < words.len() {
+        words[i] = i;
+        i += 1;
+    }
+    i = 0;
+    while i < <Field as Fields>::ALL.len() {
+        let f = <Field as Fields>::ALL[i];
+        let mut word = f.offset / 8 + 1;
+        while word * 8 < f.offset + f.width {
+            words[word] = f.offset / 8;
+            word += 1;
+        }
+        i += 1;
+    }
+    words
+};
+
+/// The first field that begins in each word or behind it; the table is sorted by offset.
+const FIRST_FIELD: [usize; QPC_LEN / 8 + 1] = {
+    let mut first = [0; QPC_LEN / 8 + 1];
+    let mut word = 0;
+    let mut i = 0;
+    while word < first.len() {
+        while i < <Field as Fields>::ALL.len() && <Field as Fields>::ALL[i].offset < word * 8 {
+            assert!(i == 0 || <Field as Fields>::ALL[i - 1].offset < <Field as Fields>::ALL[i].offset);
+            i += 1;
+        }
+        first[word] = i;
+        word += 1;
+    }
+    first
+};
+
 // Each field lies in one cache line.
 const _: () = {
     let mut i = 0;
@@ -137,27 +174,33 @@ impl Image {
     /// The fields that differ in a later image. The sequence number, which always does, is left out.
     pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = &'static FieldInfo> + 'a {
         // Words first: of the many fields most are as they were.
-        let words = self.0.as_chunks::<8>().0.iter().zip(later.0.as_chunks::<8>().0);
-        let differ = words.enumerate().fold(0u32, |bits, (i, (a, b))| bits | u32::from(a != b) << i);
-        let fields = Field::ALL.iter().filter(move |f| {
-            let words = (1u32 << f.width.div_ceil(8)) - 1;
-            differ & words << (f.offset / 8) != 0 && f.offset != Field::Sequence.info().offset
+        let mut left = 0u32;
+        for (i, begins) in BEGINS_IN.into_iter().enumerate() {
+            let word = i * 8..i * 8 + 8;
+            left |= u32::from(self.0[word.clone()] != later.0[word]) << begins;
+        }
+        let words = std::iter::from_fn(move || {
+            let word = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            Field::ALL.get(*FIRST_FIELD.get(word)?..*FIRST_FIELD.get(word + 1)?)
         });
-        fields.filter(|f| f.bytes(&self.0) != f.bytes(&later.0))
+        let known = |f: &&FieldInfo| f.offset != Field::Sequence.info().offset;
+        words.flatten().filter(known).filter(|f| f.bytes(&self.0) != f.bytes(&later.0))
     }
 
     /// Writes the lines `from_line ..` to a context. There is one writer at a time, the holder of the NIC.
     pub fn store(&self, words: &[AtomicU64], from_line: usize) {
-        let Some(sequence) = words.get(SEQUENCE_WORD) else { return };
+        let Some(words) = words.first_chunk::<{ QPC_LEN / 8 }>() else { return };
+        let sequence = &words[SEQUENCE_WORD];
         let old = sequence.load(Ordering::Relaxed);
         let next = (old as u32 | 1).wrapping_add(1);
         let keep = if from_line == 0 { self.get(Field::Qkey) << 32 } else { old & !0xffff_ffff };
         sequence.store(old & !0xffff_ffff | u64::from(old as u32 | 1), Ordering::Relaxed);
         fence(Ordering::Release);
-        for (i, (word, bytes)) in words.iter().zip(self.0.as_chunks::<8>().0).enumerate().skip(from_line * 8)
-        {
+        let values = self.0.as_chunks::<8>().0;
+        for i in from_line * 8..words.len().min(values.len()) {
             if i != SEQUENCE_WORD {
-                word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+                words[i].store(u64::from_le_bytes(values[i]), Ordering::Relaxed);
             }
         }
         sequence.store(keep | u64::from(next), Ordering::Release);
@@ -190,6 +233,21 @@ impl Image {
 mod tests {
     use super::*;
     use crate::context::{ContextMemory, Layout};
+
+    #[test]
+    fn every_byte_of_a_field_is_a_change_of_it_alone() {
+        for field in <Field as Fields>::ALL {
+            for at in field.offset..field.offset + field.width {
+                let mut later = Image::default();
+                later.0[at] = 0x80;
+                let found: Vec<_> = Image::default().changes(&later).map(|f| f.name).collect();
+                let expected = if field.name == "sequence" { vec![] } else { vec![field.name] };
+                assert_eq!(found, expected, "byte {at:#x}");
+            }
+        }
+        let all = Image([0xff; QPC_LEN]);
+        assert_eq!(Image::default().changes(&all).count(), <Field as Fields>::ALL.len() - 1);
+    }
 
     #[test]
     fn what_is_written_is_read() {

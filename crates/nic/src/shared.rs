@@ -1,7 +1,7 @@
 //! What a QP's owner and the engine share: work queues, state, doorbell.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassnic_events::{QpState, QpType, Queue, Rule, StateSet, WrOpcode};
 use glassnic_transport::attr::QpCap;
@@ -10,6 +10,7 @@ use glassnic_transport::{PostError, RecvQueue, SendQueue, SendRequest, Sge};
 
 use crate::driver::{Block, Field};
 use crate::qp_commands::QpInit;
+use crate::srq::Srq;
 
 /// The part of a QP that posting needs. Posting takes the lock of one queue of one QP and nothing else.
 #[derive(Debug)]
@@ -28,11 +29,13 @@ pub struct QpShared {
     destroyed: AtomicBool,
     sq: Mutex<SendQueue>,
     rq: Mutex<RecvQueue>,
+    /// Where its receives come from instead.
+    pub(crate) srq: Option<Arc<Srq>>,
     pub(crate) block: Block,
 }
 
 impl QpShared {
-    pub(crate) fn new(qpn: u32, init: &QpInit, block: Block) -> Self {
+    pub(crate) fn new(qpn: u32, init: &QpInit, srq: Option<Arc<Srq>>, block: Block) -> Self {
         let cap = init.cap;
         Self {
             qpn,
@@ -44,6 +47,7 @@ impl QpShared {
             destroyed: AtomicBool::new(false),
             sq: Mutex::new(SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)),
             rq: Mutex::new(RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
+            srq,
             block,
         }
     }
@@ -84,8 +88,11 @@ impl QpShared {
     /// Posts a receive. Call [`QpShared::ring`] after the last of a list.
     ///
     /// # Errors
-    /// Wrong state, full queue, too many elements.
+    /// Wrong state, full queue, too many elements; a QP whose receives come from an SRQ has no queue of its own.
     pub fn post_recv(&self, wr_id: u64, sges: impl ExactSizeIterator<Item = Sge>) -> Result<(), Rule> {
+        if let Some(srq) = &self.srq {
+            return Err(Rule::ReceivesComeFromSrq { srq: srq.handle });
+        }
         let state = self.state();
         if !StateSet::MAY_POST_RECV.contains(state) {
             return Err(Rule::WrongState { state, needs: StateSet::MAY_POST_RECV });
@@ -94,6 +101,12 @@ impl QpShared {
         rq.post(wr_id, sges).map_err(|e| post_rule(e, Queue::Recv, 0))?;
         self.block.store(Field::RqPosted, rq.tail().into());
         Ok(())
+    }
+
+    /// The shared queue that its receives come from.
+    #[must_use]
+    pub fn srq(&self) -> Option<&Arc<Srq>> {
+        self.srq.as_ref()
     }
 
     /// Tells the engine to look at this QP.
@@ -177,14 +190,21 @@ pub fn check_opcode(qp_type: QpType, opcode: WrOpcode) -> Result<(), Rule> {
     use WrOpcode as O;
     let ok = match opcode {
         O::Send | O::SendWithImm => true,
-        O::RdmaWrite | O::RdmaWriteWithImm => matches!(qp_type, QpType::Rc | QpType::Uc),
-        O::RdmaRead | O::AtomicCmpAndSwp | O::AtomicFetchAndAdd | O::SendWithInv => qp_type == QpType::Rc,
+        O::RdmaWrite | O::RdmaWriteWithImm | O::LocalInv | O::BindMw => {
+            matches!(qp_type, QpType::Rc | QpType::Uc)
+        }
+        O::RdmaRead
+        | O::AtomicCmpAndSwp
+        | O::AtomicFetchAndAdd
+        | O::SendWithInv
+        | O::Flush
+        | O::AtomicWrite => qp_type == QpType::Rc,
         _ => false,
     };
     if ok { Ok(()) } else { Err(Rule::BadOpcode { opcode, qp_type }) }
 }
 
-fn post_rule(e: PostError, queue: Queue, silent: u32) -> Rule {
+pub(crate) fn post_rule(e: PostError, queue: Queue, silent: u32) -> Rule {
     match e {
         PostError::Full { depth } => Rule::QueueFull { queue, depth, silent },
         PostError::TooManySges { offered, max } => Rule::TooManySges { queue, offered, max },

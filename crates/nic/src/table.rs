@@ -2,7 +2,7 @@
 
 /// Bits of a handle that are the index; the rest is the generation, so that a handle that was freed is not
 /// taken for the object that has its slot now.
-const INDEX_BITS: u32 = 20;
+pub(crate) const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
 /// The index that a handle stands for.
@@ -52,6 +52,11 @@ impl<T> Table<T> {
 
     /// Puts an object in and gives its handle; `None` if the table is full.
     pub fn insert(&mut self, object: T) -> Option<u32> {
+        self.insert_with(|_| object)
+    }
+
+    /// The same for an object that knows its handle.
+    pub fn insert_with(&mut self, object: impl FnOnce(u32) -> T) -> Option<u32> {
         if self.used >= self.limit {
             return None;
         }
@@ -63,9 +68,10 @@ impl<T> Table<T> {
             self.free.pop_front()?
         };
         let slot = self.slots.get_mut(index as usize)?;
-        slot.1 = Some(object);
+        let handle = slot.0 << INDEX_BITS | index;
+        slot.1 = Some(object(handle));
         self.used += 1;
-        Some(slot.0 << INDEX_BITS | index)
+        Some(handle)
     }
 
     /// The object of a handle.
@@ -73,6 +79,13 @@ impl<T> Table<T> {
     pub fn get(&self, handle: u32) -> Option<&T> {
         let (generation, object) = self.slots.get((handle & INDEX_MASK) as usize)?;
         object.as_ref().filter(|_| *generation == handle >> INDEX_BITS)
+    }
+
+    /// The object at an index, with its handle.
+    #[must_use]
+    pub fn at(&self, index: u32) -> Option<(u32, &T)> {
+        let (generation, object) = self.slots.get(index as usize)?;
+        object.as_ref().map(|object| (generation << INDEX_BITS | index, object))
     }
 
     /// The object of a handle.

@@ -18,11 +18,18 @@ pub trait World {
     /// Sends from a GID of ours.
     fn transmit(&mut self, src_gid: [u8; 16], tx: &Tx<'_>);
 
-    /// Copies `len` bytes of `payload`, from `offset`, to checked host address `to`.
+    /// Copies `len` bytes of `payload`, from `offset`, to checked host address `to`. Addresses, here and in what is sent, may have
+    /// [`crate::mr::GUARD`] or [`crate::mr::NOTHING`] in them.
     ///
     /// # Errors
     /// [`KeyFault::Unmapped`] if either side cannot be reached.
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault>;
+
+    /// Whether memory that pages on demand is there now, and can be written if it shall be; it is paged in.
+    fn is_there(&self, addr: u64, len: u64, write: bool) -> bool {
+        let _ = (addr, len, write);
+        true
+    }
 
     /// Runs an atomic operation on checked, aligned host address `at`.
     ///
@@ -38,8 +45,12 @@ pub enum Subject {
     Qp(u32),
     /// A CQ, by handle.
     Cq(u32),
+    /// A shared receive queue, by handle.
+    Srq(u32),
     /// A port.
     Port(u8),
+    /// The device.
+    Device,
 }
 
 /// Who is told of events. Called with the engine held: it must not call back.

@@ -6,6 +6,7 @@ use glassnic_events::{
     AsyncEventType, AttrMask, Errno, Limit, ObjectKind, QpState, QpType, Refusal, Rule, WrOpcode, errno,
 };
 use glassnic_nic::context::{ContextMemory, Layout};
+use glassnic_nic::cq::Moderation;
 use glassnic_nic::limits::Limits;
 use glassnic_nic::mr::Mr;
 use glassnic_nic::port::Port;
@@ -15,7 +16,7 @@ use glassnic_nic::{CreateError, Nic, Notifier, QpInit, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
 use glassnic_transport::{AtomicOp, KeyFault, Payload, SendRequest, Tx};
 use glassnic_wire::command::CommandOpcode;
-use glassnic_wire::command::body::{AsyncEvent, Executed, Traffic};
+use glassnic_wire::command::body::{AsyncEvent, CreateQueue, Executed, Traffic};
 use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Qpn, Service};
 
@@ -62,7 +63,7 @@ fn cap(max_send_wr: u32) -> QpCap {
 }
 
 fn init(pd: u32, cq: u32) -> QpInit {
-    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, cap: cap(4), sq_sig_all: false }
+    QpInit { pd, qp_type: QpType::Rc, send_cq: cq, recv_cq: cq, srq: None, cap: cap(4), sq_sig_all: false }
 }
 
 fn refused(r: Result<Arc<glassnic_nic::QpShared>, CreateError>) -> Rule {
@@ -110,7 +111,7 @@ fn what_is_in_use_stays() {
     }
     nic.destroy_qp(qp.qpn, 0).unwrap();
     assert_eq!(code(&nic.destroy_qp(qp.qpn, 0).unwrap_err()), Errno(22));
-    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, invalidated: false };
+    let mr = Mr { pd, iova: 0, length: 8, host: 0, access: AccessFlags::LOCAL_WRITE, ..Mr::default() };
     let registered = nic.reg_mr(mr, 0).unwrap();
     assert_ne!(registered.lkey, registered.rkey);
     assert!(nic.dealloc_pd(pd, 0).is_err());
@@ -246,6 +247,88 @@ fn a_destroyed_qp_takes_its_completions_along() {
 }
 
 #[test]
+fn a_queue_is_resized_only_to_what_it_can_be() {
+    let mut nic = nic();
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, queue) = nic.create_cq(4, 0).unwrap();
+    let qp = nic.create_qp(&init(pd, cq), 0).unwrap();
+    flush_receives(&mut nic, qp.qpn, &qp, 3);
+    let what = glassnic_events::Field::Cqe;
+    let max = u64::from(nic.limits().max_cqe);
+    for (cqe, rule) in [
+        (2, Rule::ShrinksBelowUse { what, offered: 2, held: 3 }),
+        (0, Rule::OutOfRange { what, offered: 0, min: 1, max }),
+        (max as u32 + 1, Rule::OutOfRange { what, offered: max + 1, min: 1, max }),
+    ] {
+        let refusal = nic.resize_cq(cq, cqe, 0).unwrap_err();
+        assert_eq!((refusal.rule, code(&refusal)), (rule, Errno(22)));
+        assert_eq!(queue.depth(), 4);
+    }
+    nic.resize_cq(cq, 3, 0).unwrap();
+    assert_eq!((queue.depth(), queue.waiting()), (3, 3));
+    assert!(matches!(nic.resize_cq(99, 8, 0).unwrap_err().rule, Rule::BadHandle { .. }));
+    let resized =
+        nic.recorder().read(0).into_iter().rev().find(|r| r.opcode() == Ok(CommandOpcode::ResizeCq));
+    assert_eq!(resized.unwrap().body::<CreateQueue>().unwrap().granted.get(), 3);
+}
+
+/// Brings a QP to ERR with this many receives, whose flushed completions come.
+fn flush_receives(nic: &mut Nic, qpn: u32, qp: &glassnic_nic::QpShared, count: u64) {
+    let to_init = QpAttr { qp_state: QpState::Init, port_num: 1, ..QpAttr::default() };
+    let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
+    nic.modify_qp(&mut Void, qpn, mask, &to_init, 0).unwrap();
+    (0..count).for_each(|id| qp.post_recv(id, std::iter::empty()).unwrap());
+    let to_err = QpAttr { qp_state: QpState::Err, ..QpAttr::default() };
+    nic.modify_qp(&mut Void, qpn, AttrMask::STATE, &to_err, 0).unwrap();
+    nic.progress(&mut Void, 1_000);
+}
+
+/// Counts the completion events.
+#[derive(Debug, Default)]
+struct Rung(std::sync::atomic::AtomicU32);
+
+impl Rung {
+    fn times(&self) -> u32 {
+        self.0.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+impl Notifier for Rung {
+    fn completion(&self, _: u32) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+    fn asynchronous(&self, _: AsyncEventType, _: Subject) {}
+}
+
+#[test]
+fn an_event_that_is_held_back_comes_when_its_time_is_up() {
+    let rung = Arc::new(Rung::default());
+    let port = Port { gids: vec![Some(GID)], active_mtu: Mtu::M1024, active: true };
+    let memory = ContextMemory::private(Layout::bare(4, 64));
+    let mut nic = Nic::new(Limits::default(), port, memory, rung.clone(), 11);
+    nic.add_qpn_block(3);
+    let pd = nic.alloc_pd(0).unwrap();
+    let (cq, queue) = nic.create_cq(16, 0).unwrap();
+    nic.modify_cq(cq, Moderation { count: 4, period_us: 50 }, 0).unwrap();
+    queue.arm(false);
+    let qp = nic.create_qp(&init(pd, cq), 0).unwrap();
+    flush_receives(&mut nic, qp.qpn, &qp, 3);
+    assert_eq!((rung.times(), queue.waiting()), (0, 3), "three of four");
+    assert_eq!(nic.deadline(), Some(51_000));
+    nic.progress(&mut Void, 50_999);
+    assert_eq!(rung.times(), 0);
+    nic.progress(&mut Void, 51_000);
+    assert_eq!((rung.times(), nic.deadline()), (1, None));
+    queue.arm(false);
+    qp.post_recv(9, std::iter::empty()).unwrap();
+    qp.ring();
+    nic.progress(&mut Void, 60_000);
+    assert_eq!(rung.times(), 1);
+    nic.modify_cq(cq, Moderation::default(), 0).unwrap();
+    assert_eq!(rung.times(), 2, "nothing is held back any more");
+}
+
+#[test]
 fn the_first_packet_and_an_overrun_are_recorded_once() {
     let mut nic = nic();
     let pd = nic.alloc_pd(0).unwrap();
@@ -282,6 +365,8 @@ fn the_first_packet_and_an_overrun_are_recorded_once() {
     };
     let sent: Traffic = only(CommandOpcode::FirstPacketSent).body().unwrap();
     assert_eq!((sent.peer_qpn.get(), sent.psn.get(), sent.opcode), (0x77, 5, Opcode::UC_SEND_ONLY.0));
-    let overrun: AsyncEvent = only(CommandOpcode::AsyncEvent).body().unwrap();
-    assert_eq!((overrun.event_type.get(), overrun.handle.get()), (AsyncEventType::CqErr.value(), cq));
+    let events = records.iter().filter(|r| r.opcode() == Ok(CommandOpcode::AsyncEvent));
+    let events: Vec<_> = events.map(|r| r.body::<AsyncEvent>().unwrap()).collect();
+    let events: Vec<_> = events.iter().map(|e| (e.event_type.get(), e.handle.get())).collect();
+    assert_eq!(events, [(AsyncEventType::CqErr.value(), cq), (AsyncEventType::QpFatal.value(), qp.qpn)]);
 }

@@ -52,7 +52,7 @@ fn init(nic: &mut Nic, qp_type: QpType, max_inline_data: u32) -> QpInit {
     let pd = nic.alloc_pd(0).unwrap();
     let (cq, _) = nic.create_cq(16, 0).unwrap();
     let cap = QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data };
-    QpInit { qp_type, pd, send_cq: cq, recv_cq: cq, cap, sq_sig_all: false }
+    QpInit { qp_type, pd, send_cq: cq, recv_cq: cq, srq: None, cap, sq_sig_all: false }
 }
 
 fn to_init() -> (AttrMask, QpAttr) {

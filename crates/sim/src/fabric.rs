@@ -1,4 +1,4 @@
-//! Whole NICs on one good network: for what two queue pairs alone cannot show.
+//! Whole NICs on one network, which is good unless a test says otherwise: for what two queue pairs alone cannot show.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use glassnic_events::{AsyncEventType, AttrMask, DropReason, QpState, QpType, Ref
 use glassnic_nic::context::{ContextMemory, Layout};
 use glassnic_nic::cq::CompQueue;
 use glassnic_nic::limits::Limits;
-use glassnic_nic::mr::Mr;
+use glassnic_nic::mr::{GUARD, Mr, NOTHING};
 use glassnic_nic::port::Port;
 use glassnic_nic::{Nic, Notifier, QpInit, QpShared, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
@@ -20,6 +20,7 @@ use glassnic_wire::opcode::Kind;
 use glassnic_wire::{Headers, Qpn, Service, pad_for};
 
 use crate::memory::HOST_OFFSET;
+use crate::rng::Rng;
 
 /// Programs see their memory at this address; the device sees it at [`HOST_OFFSET`].
 pub const PROGRAM_BASE: u64 = 0x1_0000_0000;
@@ -82,6 +83,8 @@ pub struct Ground {
     pub bytes: Vec<u8>,
     /// Regions that are registered now.
     pub grants: Vec<Grant>,
+    /// Host addresses at which the program has nothing mapped any more, for regions that page on demand.
+    pub hole: std::ops::Range<u64>,
     /// Packets that one descriptor may stand for.
     pub burst: u32,
     /// Headers of everything that was sent, oldest first.
@@ -91,7 +94,13 @@ pub struct Ground {
 }
 
 impl Ground {
+    /// True if all that a guarded address stands for is mapped.
+    fn is_mapped(&self, host: u64, len: u64) -> bool {
+        host & GUARD == 0 || host & !GUARD >= self.hole.end || (host & !GUARD) + len <= self.hole.start
+    }
+
     fn index(&self, host: u64, len: u64, rights: AccessFlags) -> usize {
+        let host = host & !GUARD;
         let granted = self.grants.iter().any(|g| g.access.contains(rights) && g.holds(host, len));
         assert!(granted, "{len} bytes at {host:#x} were touched, which no region with {rights:?} grants");
         (host - HOST_OFFSET) as usize
@@ -116,6 +125,10 @@ impl World for Ground {
             TxPayload::Bytes(b) => b.to_vec(),
             TxPayload::Spans(spans) => {
                 let piece = |s: &glassnic_transport::Span| {
+                    if s.addr & NOTHING != 0 {
+                        return vec![0; s.len as usize];
+                    }
+                    assert!(self.is_mapped(s.addr, s.len.into()), "it was not looked for before it was sent");
                     let at = self.index(s.addr, u64::from(s.len), rights);
                     self.bytes[at..at + s.len as usize].to_vec()
                 };
@@ -137,6 +150,12 @@ impl World for Ground {
     }
 
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault> {
+        if to & NOTHING != 0 {
+            return Ok(());
+        }
+        if !self.is_mapped(to, len as u64) {
+            return Err(KeyFault::Unmapped);
+        }
         let at = self.index(to, len as u64, AccessFlags::LOCAL_WRITE);
         let Payload::Bytes(from) = payload else { return Err(KeyFault::Unmapped) };
         self.bytes[at..at + len].copy_from_slice(&from[offset..offset + len]);
@@ -145,11 +164,16 @@ impl World for Ground {
 
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault> {
         let index = self.index(at, 8, AccessFlags::REMOTE_ATOMIC);
+        assert!(self.is_mapped(at, 8), "it was not looked for before it was changed");
         assert!(at.is_multiple_of(8), "atomic on a crooked address");
         let word: &mut [u8; 8] = self.bytes[index..].first_chunk_mut().expect("eight bytes");
         let before = u64::from_ne_bytes(*word);
         *word = op.apply(before).to_ne_bytes();
         Ok(before)
+    }
+
+    fn is_there(&self, addr: u64, len: u64, _: bool) -> bool {
+        self.is_mapped(addr | GUARD, len)
     }
 }
 
@@ -203,7 +227,7 @@ impl Host {
         let pd = nic.alloc_pd(0).expect("a protection domain");
         let (cq_handle, cq) = nic.create_cq(65_536, 0).expect("a completion queue");
         let (grants, sent, outbox) = (Vec::new(), Vec::new(), VecDeque::new());
-        let ground = Ground { bytes: vec![0; memory], grants, burst: 1, sent, outbox };
+        let ground = Ground { bytes: vec![0; memory], grants, hole: 0..0, burst: 1, sent, outbox };
         Self { nic, ground, gids: [v6, v4], pd, cq, cq_handle, heard }
     }
 
@@ -213,7 +237,7 @@ impl Host {
     /// If it is refused.
     pub fn register(&mut self, pd: u32, offset: u64, len: u64, access: AccessFlags) -> Grant {
         let (addr, host) = (PROGRAM_BASE + offset, HOST_OFFSET + offset);
-        let mr = Mr { pd, iova: addr, length: len, host, access, invalidated: false };
+        let mr = Mr { pd, iova: addr, length: len, host, access, ..Mr::default() };
         let r = self.nic.reg_mr(mr, 0).expect("registered");
         let grant = Grant { handle: r.handle, lkey: r.lkey, rkey: r.rkey, addr, len, access };
         self.ground.grants.push(grant);
@@ -233,10 +257,18 @@ impl Host {
     /// # Panics
     /// If it is refused.
     pub fn create_in(&mut self, pd: u32, qp_type: QpType) -> Arc<QpShared> {
+        self.create_on(pd, qp_type, None)
+    }
+
+    /// The same of one that takes its receives from a shared queue.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn create_on(&mut self, pd: u32, qp_type: QpType, srq: Option<u32>) -> Arc<QpShared> {
         let cap =
             QpCap { max_send_wr: 32, max_recv_wr: 32, max_send_sge: 4, max_recv_sge: 4, max_inline_data: 64 };
         let cq = self.cq_handle;
-        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, cap, sq_sig_all: true };
+        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, cap, sq_sig_all: true };
         self.nic.create_qp(&init, 0).expect("created")
     }
 
@@ -329,6 +361,8 @@ pub struct Fabric {
     pub hosts: Vec<Host>,
     /// Nanoseconds since the beginning.
     pub now: u64,
+    /// Packets of a thousand that are lost, and by which chance; on a good network none.
+    pub loss: Option<(u32, Rng)>,
     in_flight: BTreeMap<(u64, u64), Flight>,
     sequence: u64,
 }
@@ -338,7 +372,7 @@ impl Fabric {
     #[must_use]
     pub fn new(hosts: u8, memory: usize, mtu: Mtu) -> Self {
         let hosts = (1..=hosts).map(|number| Host::new(number, memory, mtu)).collect();
-        Self { hosts, now: 0, in_flight: BTreeMap::new(), sequence: 0 }
+        Self { hosts, now: 0, loss: None, in_flight: BTreeMap::new(), sequence: 0 }
     }
 
     /// Hands a packet to the host that has its GID, at once.
@@ -356,6 +390,18 @@ impl Fabric {
         host.nic.handle_packet(&mut host.ground, self.now, &inc);
     }
 
+    /// Loses what is on its way, but for the first `kept` packets.
+    pub fn lose_all_but(&mut self, kept: usize) {
+        if let Some(at) = self.in_flight.keys().nth(kept).copied() {
+            self.in_flight.split_off(&at);
+        }
+    }
+
+    /// Loses the next packet that would arrive.
+    pub fn lose_first(&mut self) {
+        self.in_flight.pop_first();
+    }
+
     /// Lets every NIC do what it can do now.
     ///
     /// # Panics
@@ -366,6 +412,9 @@ impl Fabric {
                 assert!(round < 100_000, "never idle");
                 let more = host.nic.progress(&mut host.ground, self.now);
                 for flight in host.ground.outbox.drain(..) {
+                    if self.loss.as_mut().is_some_and(|(per_mille, chance)| chance.chance(*per_mille)) {
+                        continue;
+                    }
                     self.sequence += 1;
                     self.in_flight.insert((self.now + DELAY_NS, self.sequence), flight);
                 }

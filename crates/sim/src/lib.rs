@@ -22,6 +22,6 @@ mod world;
 pub use endpoint::{Endpoint, signalled};
 pub use memory::{Copied, HOST_OFFSET, Memory, Region};
 pub use network::{Cargo, Fate, Faults, Network, Packet, Side};
-pub use pair::{Pair, PairConfig, Sighting, Tamper, gid, path_to, qpn};
+pub use pair::{Pair, PairConfig, Sighting, Tamper, alternate_gid, alternate_path_to, gid, path_to, qpn};
 pub use rng::Rng;
 pub use world::World;

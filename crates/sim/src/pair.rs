@@ -101,6 +101,8 @@ pub struct Sighting {
     pub npsn: u32,
     /// Bytes of payload.
     pub len: usize,
+    /// The GID that it goes to.
+    pub dgid: [u8; 16],
 }
 
 impl Sighting {
@@ -307,7 +309,11 @@ impl Pair {
             Cargo::Spans(spans) => Payload::Spans { source: 0, spans },
         };
         let incoming = Incoming {
-            src_gid: gid(packet.from),
+            src_gid: if packet.dgid == alternate_gid(packet.from.other()) {
+                alternate_gid(packet.from)
+            } else {
+                gid(packet.from)
+            },
             dst_gid: packet.dgid,
             traffic_class: 0,
             hop_limit: 64,
@@ -324,8 +330,8 @@ impl Pair {
             Cargo::Bytes(b) => b.len(),
             Cargo::Spans(s) => s.iter().map(|s| s.len as usize).sum(),
         };
-        let seen =
-            Sighting { at: self.now, from: packet.from, headers: packet.headers, npsn: packet.npsn, len };
+        let Packet { from, dgid, headers, npsn, .. } = packet;
+        let seen = Sighting { at: self.now, from, headers, npsn, len, dgid };
         let fate = self.tamper.as_mut().map_or(Fate::Chance, |t| t(&seen));
         if self.watching {
             self.trace.push(seen);
@@ -360,6 +366,20 @@ pub fn gid(side: Side) -> [u8; 16] {
     let mut gid = [0; 16];
     (gid[0], gid[1], gid[15]) = (0xfe, 0x80, 1 + side as u8);
     gid
+}
+
+/// The GID of an endpoint on the alternate path: what goes there comes from that of the other end.
+#[must_use]
+pub fn alternate_gid(side: Side) -> [u8; 16] {
+    let mut gid = gid(side);
+    gid[14] = 1;
+    gid
+}
+
+/// The address vector that leads to `side` on the alternate path.
+#[must_use]
+pub fn alternate_path_to(side: Side) -> AddressVector {
+    AddressVector { dgid: alternate_gid(side), sgid_index: 1, ..path_to(side) }
 }
 
 /// The QPN of an endpoint.
@@ -413,6 +433,7 @@ fn endpoint(config: &PairConfig, side: Side) -> Endpoint {
             qp_type: config.qp_type,
             pd: 5,
             sq_sig_all: config.sq_sig_all,
+            srq: false,
         }),
         sq: SendQueue::new(config.sq_depth, config.max_sge, config.max_inline),
         world: World::new(side, memory, rq, config.burst),

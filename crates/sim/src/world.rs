@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use glassnic_events::{AsyncEventType, Event};
+use glassnic_events::{AsyncEventType, Check, Event};
 use glassnic_transport::attr::{AccessFlags, AddressVector};
 use glassnic_transport::{
-    AtomicOp, Completion, Device, KeyFault, Payload, Recv, RecvQueue, RemoteAccess, Tx, TxPayload,
+    AtomicOp, BindWindow, Completion, Device, KeyFault, Payload, ReceiveWqe, Recv, RecvQueue, RemoteAccess,
+    Tx, TxPayload,
 };
 use glassnic_wire::{Qpn, Service, pad_for};
 
@@ -38,6 +39,14 @@ pub struct World {
     pub unmapped: bool,
     /// Atomic operations carried out.
     pub atomics_run: u64,
+    /// Ranges that peers flushed, in order.
+    pub flushes: Vec<(u64, u64)>,
+    /// Windows that were bound, in order. Nothing lies behind them here: whole NICs are the fabric's.
+    pub binds: Vec<BindWindow>,
+    /// Keys that the program invalidated, in order.
+    pub own_invalidated: Vec<u32>,
+    /// What is answered to the next bind or invalidation.
+    pub bind_fault: Option<Check>,
     pub(crate) outbox: VecDeque<Packet>,
 }
 
@@ -56,6 +65,10 @@ impl World {
             link_room: 64,
             unmapped: false,
             atomics_run: 0,
+            flushes: Vec::new(),
+            binds: Vec::new(),
+            own_invalidated: Vec::new(),
+            bind_fault: None,
             outbox: VecDeque::new(),
         }
     }
@@ -110,7 +123,7 @@ impl Device for World {
             return Err(KeyFault::OtherPd);
         }
         let right = match access {
-            RemoteAccess::Write => AccessFlags::REMOTE_WRITE,
+            RemoteAccess::Write | RemoteAccess::Word => AccessFlags::REMOTE_WRITE,
             RemoteAccess::Read => AccessFlags::REMOTE_READ,
             RemoteAccess::Atomic => AccessFlags::REMOTE_ATOMIC,
         };
@@ -132,6 +145,39 @@ impl Device for World {
             return Err(KeyFault::OtherPd);
         }
         r.alive = false;
+        Ok(())
+    }
+
+    fn bind(&mut self, _pd: u32, _qpn: Qpn, bind: &BindWindow) -> Result<(), Check> {
+        self.binds.push(*bind);
+        self.bind_fault.take().map_or(Ok(()), Err)
+    }
+
+    fn invalidate_own(&mut self, _pd: u32, _qpn: Qpn, key: u32) -> Result<(), Check> {
+        self.own_invalidated.push(key);
+        self.bind_fault.take().map_or(Ok(()), Err)
+    }
+
+    fn flush(
+        &mut self,
+        pd: u32,
+        _qpn: Qpn,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault> {
+        let r = self.regions.iter().find(|r| r.rkey == rkey).ok_or(KeyFault::NoSuchKey)?;
+        if r.pd != pd {
+            return Err(KeyFault::OtherPd);
+        }
+        if !r.access.contains(rights) {
+            return Err(KeyFault::NoRight);
+        }
+        let (addr, len) = range.unwrap_or((r.start, r.len));
+        if !r.holds(addr, len) {
+            return Err(KeyFault::OutOfBounds);
+        }
+        self.flushes.push((addr, len));
         Ok(())
     }
 
@@ -177,6 +223,10 @@ impl Device for World {
 
     fn take_receive(&mut self) -> Recv {
         self.rq.take().map_or(Recv::Empty, Recv::Wqe)
+    }
+
+    fn put_back(&mut self, receive: ReceiveWqe) {
+        self.rq.put_back(&receive);
     }
 
     fn complete_send(&mut self, c: Completion) {

@@ -150,6 +150,7 @@ fn forty_bytes_of_header_come_before_the_payload() {
             _ => (WcFlags::GRH, 0, 0),
         };
         assert_eq!((c.flags, c.imm), (flags, imm), "{what}");
+        assert_eq!(c.sl, if family == V6 { 9 } else { 10 }, "{what}: the kind of packet");
         // UDP, BTH, DETH, immediate, payload, pad, ICRC.
         let after_ip = 8 + 12 + 8 + imm_len + len.next_multiple_of(4) + 4;
         let at = LANDING + wr_id * SLOT;

@@ -137,6 +137,8 @@ bitflags::bitflags! {
 impl AccessFlags {
     /// Flags that a device may ignore if it does not know them (`IBV_ACCESS_OPTIONAL_RANGE`).
     pub const OPTIONAL_RANGE: u32 = 0x3ff0_0000;
+    /// Flags by which a peer may flush the memory.
+    pub const FLUSH: Self = Self::FLUSH_GLOBAL.union(Self::FLUSH_PERSISTENT);
     /// Flags by which a peer may change the memory; they need [`AccessFlags::LOCAL_WRITE`] too.
     pub const REMOTE_CHANGES: Self = Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC);
 }

@@ -4,8 +4,8 @@ use glassnic_events::{AsyncEventType, Check, Event};
 use glassnic_wire::opcode::Opcode;
 use glassnic_wire::{Headers, Qpn, Service};
 
-use crate::attr::AddressVector;
-use crate::wqe::{Completion, ReceiveWqe};
+use crate::attr::{AccessFlags, AddressVector};
+use crate::wqe::{BindWindow, Completion, ReceiveWqe};
 
 /// A piece of memory that the device may touch, by address in its owner's address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -122,6 +122,8 @@ pub enum RemoteAccess {
     Read,
     /// Atomics.
     Atomic,
+    /// ATOMIC WRITE: the right of a WRITE, on a multiple of eight.
+    Word,
 }
 
 /// Why a key does not open a piece of memory. The order is that of the checks.
@@ -137,6 +139,12 @@ pub enum KeyFault {
     NoRight,
     /// The range leaves the region.
     OutOfBounds,
+    /// The window is bound to another queue pair.
+    OtherQp,
+    /// The window is not bound.
+    Unbound,
+    /// The key is not one that may be invalidated in this way.
+    NotInvalidatable,
     /// The address is not a multiple of eight (atomics).
     Misaligned,
     /// The memory cannot be reached (unmapped).
@@ -150,7 +158,9 @@ impl KeyFault {
         match self {
             Self::NoSuchKey | Self::Invalidated => Check::LkeyUnknown,
             Self::OtherPd => Check::LkeyPd,
-            Self::NoRight | Self::Misaligned => Check::LkeyAccess,
+            Self::NoRight | Self::Misaligned | Self::NotInvalidatable => Check::LkeyAccess,
+            Self::OtherQp => Check::MwOtherQp,
+            Self::Unbound => Check::MwUnbound,
             Self::OutOfBounds => Check::LkeyBounds,
             Self::Unmapped => Check::MemoryGone,
         }
@@ -165,6 +175,9 @@ impl KeyFault {
             Self::OtherPd => Check::RkeyPd,
             Self::NoRight => Check::RkeyAccess,
             Self::OutOfBounds => Check::RkeyBounds,
+            Self::OtherQp => Check::MwOtherQp,
+            Self::Unbound => Check::MwUnbound,
+            Self::NotInvalidatable => Check::InvalidateRefused,
             Self::Misaligned => Check::AtomicUnaligned,
             Self::Unmapped => Check::MemoryGone,
         }
@@ -176,6 +189,8 @@ impl KeyFault {
 pub enum AtomicOp {
     /// Adds, and returns what was there.
     FetchAdd(u64),
+    /// Stores (ATOMIC WRITE).
+    Write(u64),
     /// Stores `swap` where `compare` is found; returns what was there.
     CmpSwap {
         /// Expected value.
@@ -191,6 +206,7 @@ impl AtomicOp {
     pub fn apply(self, before: u64) -> u64 {
         match self {
             Self::FetchAdd(n) => before.wrapping_add(n),
+            Self::Write(n) => n,
             Self::CmpSwap { compare, swap } if before == compare => swap,
             Self::CmpSwap { .. } => before,
         }
@@ -240,11 +256,36 @@ pub trait Device {
     /// If the key is not one that a peer may invalidate.
     fn invalidate(&mut self, pd: u32, qpn: Qpn, rkey: u32) -> Result<(), KeyFault>;
 
+    /// Binds a memory window, or unbinds it.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    fn bind(&mut self, pd: u32, qpn: Qpn, bind: &BindWindow) -> Result<(), Check>;
+
+    /// Invalidates a key of our own (`IBV_WR_LOCAL_INV`).
+    ///
+    /// # Errors
+    /// The first check that failed.
+    fn invalidate_own(&mut self, pd: u32, qpn: Qpn, key: u32) -> Result<(), Check>;
+
     /// Copies `len` bytes of `payload`, from `offset`, to checked host address `to`.
     ///
     /// # Errors
     /// [`KeyFault::Unmapped`] if either side cannot be reached.
     fn store(&mut self, to: u64, payload: &Payload<'_>, offset: usize, len: usize) -> Result<(), KeyFault>;
+
+    /// Makes what was written to a peer-named range, or to all of its region, visible to every reader.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    fn flush(
+        &mut self,
+        pd: u32,
+        qpn: Qpn,
+        rkey: u32,
+        range: Option<(u64, u64)>,
+        rights: AccessFlags,
+    ) -> Result<(), KeyFault>;
 
     /// Runs an atomic operation on checked, aligned host address `at`; returns the value before it.
     ///
@@ -252,8 +293,12 @@ pub trait Device {
     /// [`KeyFault::Unmapped`].
     fn atomic(&mut self, at: u64, op: AtomicOp) -> Result<u64, KeyFault>;
 
-    /// Takes the oldest posted receive of the QP's receive queue.
+    /// Takes the oldest posted receive of the QP's receive queue, be it its own or shared.
     fn take_receive(&mut self) -> Recv;
+
+    /// Gives a receive back to the shared queue that it was taken from: nothing has become of it, and the next message of
+    /// whichever QP takes it.
+    fn put_back(&mut self, receive: ReceiveWqe);
 
     /// Puts a completion on the send completion queue.
     fn complete_send(&mut self, c: Completion);

@@ -37,4 +37,6 @@ pub use device::{AtomicOp, Device, Incoming, KeyFault, Payload, Recv, RemoteAcce
 pub use glassnic_events::{WcOpcode, WrOpcode};
 pub use qp::{Progress, Qp, QpConfig};
 pub use queue::{Credit, PostError, RecvQueue, SendQueue};
-pub use wqe::{Completion, ReceiveWqe, SendFlags, SendRequest, SendWqe, Sge, UdDest, WcFlags};
+pub use wqe::{
+    BindWindow, Completion, FromSrq, ReceiveWqe, SendFlags, SendRequest, SendWqe, Sge, UdDest, WcFlags,
+};

@@ -11,7 +11,7 @@ use crate::qp::{Progress, Qp};
 use crate::queue::SendQueue;
 use crate::requester::{Stop, gather};
 use crate::responder::{Fault, Message, scatter};
-use crate::wqe::{SendFlags, SendWqe, WcFlags};
+use crate::wqe::{SendFlags, SendWqe, WcFlags, packet_type};
 
 /// Bytes that a UD receive holds before the payload (IBA 11.4.1.2).
 pub(crate) const GRH_LEN: u32 = 40;
@@ -116,7 +116,7 @@ impl Qp {
         let Recv::Wqe(receive) = self.take_receive(dev) else { return Err(DropReason::NoReceive) };
         let len = inc.payload.len() as u32;
         if u64::from(GRH_LEN) + u64::from(len) > receive.capacity() {
-            self.resp.work.spare.put(Some(receive));
+            self.keep_for_next(dev, receive);
             return Err(DropReason::ReceiveError);
         }
         let grh = ip::grh(
@@ -126,8 +126,8 @@ impl Qp {
             inc.hop_limit,
             datagram_len(inc),
         );
-        let stored = scatter(dev, self.config.pd, &receive, 0, &Payload::Bytes(&grh))
-            .and_then(|()| scatter(dev, self.config.pd, &receive, GRH_LEN, &inc.payload));
+        let stored = scatter(dev, self.receive_pd(&receive), &receive, 0, &Payload::Bytes(&grh))
+            .and_then(|()| scatter(dev, self.receive_pd(&receive), &receive, GRH_LEN, &inc.payload));
         if let Err(fault) = stored {
             self.fail_receive(dev, inc, receive.wr_id, fault);
             return Ok(());
@@ -135,6 +135,7 @@ impl Qp {
         let mut c = self.received(&receive, WcOpcode::Recv, GRH_LEN + len, inc);
         c.src_qp = deth.src_qp;
         c.flags |= WcFlags::GRH;
+        c.sl = packet_type(inc.src_gid);
         dev.complete_recv(c);
         Ok(())
     }
@@ -150,7 +151,7 @@ impl Qp {
         let psn = inc.headers.bth.psn;
         let starts = matches!(info.position, Position::First | Position::Only);
         if starts {
-            self.resp.drop_partial();
+            self.drop_partial(dev);
         } else if psn != self.resp.expected
             || matches!(self.resp.work.message.get(), None | Some(Message::None | Message::Discard))
         {
@@ -158,7 +159,7 @@ impl Qp {
             if !matches!(self.resp.work.message.get(), Some(Message::Discard)) {
                 self.dropped(dev, inc, DropReason::OutOfSequence);
             }
-            self.resp.drop_partial();
+            self.drop_partial(dev);
             self.resp.work.message.put(Message::Discard);
             return;
         }
@@ -174,7 +175,7 @@ impl Qp {
                 Fault::NotReady => DropReason::NoReceive,
                 _ => DropReason::ReceiveError,
             };
-            self.resp.drop_partial();
+            self.drop_partial(dev);
             self.resp.work.message.put(Message::Discard);
             self.resp.expected = psn + npsn;
             self.dropped(dev, inc, reason);

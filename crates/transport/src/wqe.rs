@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use glassnic_events::{WcOpcode, WcStatus, WrOpcode};
 use glassnic_wire::psn::{Psn, Qpn};
 
-use crate::attr::AddressVector;
+use crate::attr::{AccessFlags, AddressVector};
 
 /// Most scatter/gather elements a work request may have on any QP of this device.
 pub const MAX_SGE: usize = 32;
@@ -15,21 +15,34 @@ pub const MAX_MESSAGE: u64 = 1 << 31;
 
 /// What the engine asks of an opcode.
 pub(crate) trait Operation: Copy {
-    /// True for the requests that are answered with data and count against `max_rd_atomic`.
+    /// True for the requests that have an answer of their own and count against `max_rd_atomic`: READs, atomics, FLUSH and
+    /// ATOMIC WRITE.
     fn is_read_or_atomic(&self) -> bool;
+    /// True for those of them whose answer lands in our memory.
+    fn fetches(&self) -> bool;
     /// True for the two atomic operations.
     fn is_atomic(&self) -> bool;
+    /// True for the operations on our own keys, which take no PSN and send no packet.
+    fn is_local(&self) -> bool;
     /// The opcode its completion reports.
     fn wc_opcode(self) -> WcOpcode;
 }
 
 impl Operation for WrOpcode {
     fn is_read_or_atomic(&self) -> bool {
+        self.fetches() || matches!(self, Self::Flush | Self::AtomicWrite)
+    }
+
+    fn fetches(&self) -> bool {
         matches!(self, Self::RdmaRead) || self.is_atomic()
     }
 
     fn is_atomic(&self) -> bool {
         matches!(self, Self::AtomicCmpAndSwp | Self::AtomicFetchAndAdd)
+    }
+
+    fn is_local(&self) -> bool {
+        matches!(self, Self::LocalInv | Self::BindMw)
     }
 
     fn wc_opcode(self) -> WcOpcode {
@@ -40,6 +53,8 @@ impl Operation for WrOpcode {
             Self::AtomicFetchAndAdd => WcOpcode::FetchAdd,
             Self::LocalInv => WcOpcode::LocalInv,
             Self::BindMw => WcOpcode::BindMw,
+            Self::Flush => WcOpcode::Flush,
+            Self::AtomicWrite => WcOpcode::AtomicWrite,
             _ => WcOpcode::Send,
         }
     }
@@ -134,6 +149,69 @@ impl Default for SendRequest {
     }
 }
 
+/// What a request to bind a memory window asks for (`IBV_WR_BIND_MW`, `ibv_bind_mw(3)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindWindow {
+    /// Handle of the window.
+    pub window: u32,
+    /// The rkey that it gets: the window's, with any low eight bits.
+    pub rkey: u32,
+    /// Handle of the region; 0 for none.
+    pub region: u32,
+    /// First address, as the region's owner knows it.
+    pub addr: u64,
+    /// Length in bytes; 0 unbinds a window of type 1.
+    pub length: u64,
+    /// Rights.
+    pub access: AccessFlags,
+}
+
+impl SendRequest {
+    /// A request to bind a window. It has no payload and no remote side, whose fields hold what it asks for.
+    #[must_use]
+    pub fn bind(wr_id: u64, flags: SendFlags, bind: &BindWindow) -> Self {
+        Self {
+            wr_id,
+            flags,
+            opcode: WrOpcode::BindMw,
+            imm: bind.window,
+            rkey: bind.rkey,
+            remote_addr: bind.addr,
+            compare_add: bind.length,
+            swap: u64::from(bind.region) << 32 | u64::from(bind.access.bits()),
+            ..Self::default()
+        }
+    }
+
+    /// A request to flush `len` bytes of the peer's memory, or all of its region (`ibv_wr_flush`). `rights` are those of
+    /// [`AccessFlags::FLUSH`].
+    #[must_use]
+    pub fn flush(rkey: u32, remote_addr: u64, len: u32, rights: AccessFlags, whole_region: bool) -> Self {
+        let placement = rights.intersection(AccessFlags::FLUSH).bits() / AccessFlags::FLUSH_GLOBAL.bits();
+        Self {
+            opcode: WrOpcode::Flush,
+            rkey,
+            remote_addr,
+            compare_add: len.into(),
+            swap: u64::from(placement | u32::from(whole_region) << 4),
+            ..Self::default()
+        }
+    }
+
+    /// What a request made by [`SendRequest::bind`] asks for.
+    #[must_use]
+    pub fn bind_window(&self) -> BindWindow {
+        BindWindow {
+            window: self.imm,
+            rkey: self.rkey,
+            region: (self.swap >> 32) as u32,
+            addr: self.remote_addr,
+            length: self.compare_add,
+            access: AccessFlags::from_bits_truncate(self.swap as u32),
+        }
+    }
+}
+
 /// A send work queue element: the request, and what the device noted on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendWqe {
@@ -149,8 +227,17 @@ pub struct SendWqe {
     pub(crate) npsn: u32,
     /// READ: the next response expected.
     pub(crate) response_psn: Psn,
-    /// READ and atomics: all of the answer has arrived.
+    /// READ and atomics: all of the answer has arrived. Operations on our own keys: carried out.
     pub(crate) done: bool,
+}
+
+/// The shared receive queue that a receive was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromSrq {
+    /// Its handle.
+    pub handle: u32,
+    /// Its protection domain, which the keys of its receives belong to (IBA 10.2.9.1).
+    pub pd: u32,
 }
 
 /// A receive taken from a receive queue.
@@ -158,6 +245,8 @@ pub struct SendWqe {
 pub struct ReceiveWqe {
     /// Given back in the completion.
     pub wr_id: u64,
+    /// The shared queue that it is of; `None` for one of the QP's own.
+    pub srq: Option<FromSrq>,
     /// Where the message goes.
     pub sges: ArrayVec<Sge, MAX_SGE>,
 }
@@ -193,8 +282,18 @@ pub struct Completion {
     pub releases: u32,
     /// The peer set the solicited bit.
     pub solicited: bool,
+    /// UD: what kind of packet it was ([`packet_type`]); `ibv_wc.sl`.
+    pub sl: u8,
     /// The number of the [`Check`](glassnic_events::Check) that failed (`ibv_wc.vendor_err`); 0 without a failure.
     pub vendor_err: u32,
+}
+
+/// What a UD receive says of its packet besides the GRH: which IP it had, below UDP (annex A17.4.5.1). Ethernet has no use
+/// for the service level, so hardware puts it there; the values are those of ConnectX, which UCX asks for.
+pub(crate) fn packet_type(src_gid: [u8; 16]) -> u8 {
+    /// RoCEv2: there is a UDP header.
+    const UDP: u8 = 8;
+    UDP | if glassnic_wire::ip::ip_from_gid(src_gid).is_ipv4() { 2 } else { 1 }
 }
 
 impl Default for Completion {
@@ -210,6 +309,7 @@ impl Default for Completion {
             src_qp: Qpn::default(),
             releases: 0,
             solicited: false,
+            sl: 0,
             vendor_err: 0,
         }
     }

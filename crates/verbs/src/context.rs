@@ -13,7 +13,7 @@ use glassnic_nic::port::Port;
 
 use crate::cq::Cq;
 use crate::gone;
-use crate::memory::Pd;
+use crate::memory::{Dm, Pd};
 
 /// A device of this host.
 #[derive(Clone, Debug)]
@@ -111,12 +111,9 @@ impl Context {
     /// Port 1 as it is now (`ibv_query_port(3)`, `ibv_query_gid(3)`); the device uses it from now on.
     #[must_use]
     pub fn port(&self) -> Port {
-        let device = self.nic.device();
-        if let Ok(true) = device.refresh() {
-            let port = device.port();
-            self.nic.command(|nic, _, _| nic.set_port(port));
-        }
-        device.port()
+        let is_up = self.nic.refresh_port();
+        let port = self.nic.device().port();
+        Port { active: port.active && is_up, ..port }
     }
 
     /// Nanoseconds on the device's clock: see [`now_ns`].
@@ -131,6 +128,14 @@ impl Context {
     /// `max_pd`.
     pub fn alloc_pd(&self) -> Result<Pd, Refusal> {
         Pd::alloc(self)
+    }
+
+    /// Takes device memory of `length` bytes (`ibv_alloc_dm(3)`).
+    ///
+    /// # Errors
+    /// No bytes, or more than `max_dm_size` says there are.
+    pub fn alloc_dm(&self, length: u64) -> Result<Dm, Refusal> {
+        Dm::alloc(self, length)
     }
 
     /// Creates a completion channel (`ibv_create_comp_channel(3)`).
@@ -155,7 +160,20 @@ impl Context {
     /// # Errors
     /// See `ibv_create_cq(3)`.
     pub fn create_cq(&self, cqe: u32, channel: Option<(&Channel, u64)>) -> Result<Cq, Refusal> {
-        Cq::create(self, cqe, channel)
+        Cq::create(self, cqe, channel, false)
+    }
+
+    /// The same, of a completion queue that loses its oldest completion where there is no room for a new one, instead of
+    /// failing (`IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`).
+    ///
+    /// # Errors
+    /// See `ibv_create_cq_ex(3)`.
+    pub fn create_cq_ignoring_overrun(
+        &self,
+        cqe: u32,
+        channel: Option<(&Channel, u64)>,
+    ) -> Result<Cq, Refusal> {
+        Cq::create(self, cqe, channel, true)
     }
 
     /// Asynchronous events (`ibv_get_async_event(3)`): their descriptor. Take them with [`Context::take_event`].

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use glassnic_events::{Call, Refusal};
-use glassnic_nic::cq::{Arm, CompQueue, Cqe};
+use glassnic_nic::cq::{Arm, CompQueue, Cqe, Moderation};
 
 use crate::context::{Channel, Context};
 use crate::gone;
@@ -23,8 +23,9 @@ impl Cq {
         context: &Context,
         cqe: u32,
         channel: Option<(&Channel, u64)>,
+        ignore_overrun: bool,
     ) -> Result<Self, Refusal> {
-        let made = context.nic.creating(|nic, _, now| nic.create_cq(cqe, now));
+        let made = context.nic.creating(|nic, _, now| nic.create_cq_ex(cqe, ignore_overrun, now));
         let (handle, queue) = made.unwrap_or_else(|| Err(gone(Call::CreateCq)))?;
         if let Some((channel, token)) = channel {
             context.nic.connect(handle, channel.queue.clone(), token);
@@ -57,10 +58,10 @@ impl Cq {
         if n > 0 {
             return n;
         }
-        self.context.nic.progress();
+        let at_ns = self.context.nic.progress();
         let n = self.queue.poll(most, take);
         if n == 0 {
-            self.context.nic.runtime().note_empty_poll();
+            self.context.nic.runtime().note_empty_poll(at_ns);
         }
         n
     }
@@ -76,6 +77,24 @@ impl Cq {
         if self.queue.arm(solicited_only) {
             self.context.nic.note_armed();
         }
+    }
+
+    /// Gives it another size (`ibv_resize_cq(3)`); what it holds stays.
+    ///
+    /// # Errors
+    /// 0, above `max_cqe`, or less than it holds; then nothing has changed.
+    pub fn resize(&self, cqe: u32) -> Result<(), Refusal> {
+        let done = self.context.nic.command(|nic, _, now| nic.resize_cq(self.handle, cqe, now));
+        done.unwrap_or_else(|| Err(gone(Call::ResizeCq)))
+    }
+
+    /// Holds its events back from now on (`ibv_modify_cq(3)`).
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn moderate(&self, moderation: Moderation) -> Result<(), Refusal> {
+        let done = self.context.nic.command(|nic, _, now| nic.modify_cq(self.handle, moderation, now));
+        done.unwrap_or_else(|| Err(gone(Call::ModifyCq)))
     }
 
     /// Lets an inspector see how many completion events the program has taken and not acknowledged.

@@ -12,6 +12,7 @@ mod context;
 mod cq;
 mod memory;
 mod qp;
+mod srq;
 pub mod typed;
 
 pub use batch::{Modify, PendingModify, PendingQp};
@@ -20,21 +21,25 @@ pub use cq::Cq;
 pub use glassnic_events as events;
 pub use glassnic_host::inspect;
 pub use glassnic_host::profile;
+pub use glassnic_host::sysfs;
 pub use glassnic_host::{
     AsyncEvent, Choice, EventQueue, Force, GidEntry, GidKind, GidPlace, HEADER_RESERVE, HostDevice,
     Interface, Problem, Ways, Words,
 };
-pub use glassnic_nic::cq::Cqe;
+pub use glassnic_nic::cq::{Cqe, Moderation};
 pub use glassnic_nic::limits::Limits;
+pub use glassnic_nic::mr_commands::MrChange;
 pub use glassnic_nic::port::{GID_TABLE_LEN, Port};
 pub use glassnic_nic::recorder::{Change, changes};
-pub use glassnic_nic::{Sender, Subject, check_opcode};
+pub use glassnic_nic::window::WindowType;
+pub use glassnic_nic::{Sender, SrqAttr, Subject, check_opcode};
 pub use glassnic_nic::{driver, fields, object, qpc};
-pub use glassnic_transport::{Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
+pub use glassnic_transport::{BindWindow, Completion, SendFlags, SendRequest, Sge, UdDest, WcFlags, timing};
 pub use glassnic_transport::{attr, state};
 pub use glassnic_wire::Qpn;
-pub use memory::{Ah, Mr, Pd};
+pub use memory::{Ah, Buffer, Dm, Mr, Mw, Pd};
 pub use qp::{Qp, QpInit};
+pub use srq::Srq;
 
 use glassnic_events::{Call, ObjectKind, Refusal, Rule};
 

@@ -13,6 +13,7 @@ use glassnic_transport::attr::{QpAttr, QpCap};
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::memory::Pd;
+use crate::srq::Srq;
 use crate::{gone, in_child};
 
 /// What a QP is created with (`ibv_qp_init_attr`).
@@ -24,6 +25,8 @@ pub struct QpInit<'a> {
     pub send_cq: &'a Cq,
     /// Where receives are reported.
     pub recv_cq: &'a Cq,
+    /// Where receives come from, if not from a queue of its own; `cap` then says nothing of receives.
+    pub srq: Option<&'a Srq>,
     /// Queue sizes.
     pub cap: QpCap,
     /// Every send is signalled.
@@ -37,6 +40,7 @@ impl QpInit<'_> {
             qp_type: self.qp_type,
             send_cq: self.send_cq.handle(),
             recv_cq: self.recv_cq.handle(),
+            srq: self.srq.map(Srq::handle),
             cap: self.cap,
             sq_sig_all: self.sq_sig_all,
         }

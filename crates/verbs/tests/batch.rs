@@ -20,7 +20,7 @@ impl Bed {
     fn init(&self, qp_type: QpType) -> QpInit<'_> {
         let cap =
             QpCap { max_send_wr: 8, max_recv_wr: 8, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-        QpInit { qp_type, send_cq: &self.cq, recv_cq: &self.cq, cap, sq_sig_all: true }
+        QpInit { qp_type, send_cq: &self.cq, recv_cq: &self.cq, srq: None, cap, sq_sig_all: true }
     }
 
     /// The three moves of a QP that is connected with itself.

@@ -26,7 +26,7 @@ fn end(context: &Context) -> End {
     let at = memory.as_ptr() as u64;
     let mr = pd.reg_mr(at, 64, at, AccessFlags::LOCAL_WRITE).unwrap();
     let cap = QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-    let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: true };
+    let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all: true };
     let qp = pd.create_qp(&init).unwrap();
     let gid = context.port().gid(0).expect("a GID");
     End { memory, gid, qp, mr, cq, _pd: pd }

@@ -21,7 +21,7 @@ fn actor() {
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(16, None).unwrap();
     let cap = QpCap { max_send_wr: 3, max_recv_wr: 5, ..QpCap::default() };
-    let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all: false };
+    let init = QpInit { qp_type: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all: false };
     let (one, two) = (pd.create_qp(&init).unwrap(), pd.create_qp(&init).unwrap());
     println!("\nqps {} {}", one.qpn(), two.qpn());
     let mut line = String::new();

@@ -54,7 +54,7 @@ fn end_that_signals(context: &Context, qp_type: QpType, sq_sig_all: bool) -> End
     let mr = pd.reg_mr(at, LEN as u64, at, all).unwrap();
     let cap =
         QpCap { max_send_wr: 64, max_recv_wr: 64, max_send_sge: 4, max_recv_sge: 4, max_inline_data: 64 };
-    let init = QpInit { qp_type, send_cq: &cq, recv_cq: &cq, cap, sq_sig_all };
+    let init = QpInit { qp_type, send_cq: &cq, recv_cq: &cq, srq: None, cap, sq_sig_all };
     let qp = pd.create_qp(&init).unwrap();
     End { cq, qp, mr, memory, pd }
 }

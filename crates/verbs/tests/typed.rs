@@ -13,7 +13,7 @@ fn open() -> (Context, Pd, Cq) {
 
 fn create(pd: &Pd, cq: &Cq, qp_type: QpType) -> Qp<Reset> {
     let cap = QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-    Qp::create(pd, &QpInit { qp_type, send_cq: cq, recv_cq: cq, cap, sq_sig_all: true }).unwrap()
+    Qp::create(pd, &QpInit { qp_type, send_cq: cq, recv_cq: cq, srq: None, cap, sq_sig_all: true }).unwrap()
 }
 
 /// Attributes for every move, with itself as the peer.

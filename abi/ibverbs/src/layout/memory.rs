@@ -1,7 +1,7 @@
 //! Protection domains, memory regions and windows, device memory: `ibv_alloc_pd(3)`, `ibv_reg_mr(3)`, `ibv_alloc_mw(3)`.
 
 use super::describe::{c_enums, c_structs};
-use super::{Slot, ibv_context};
+use super::ibv_context;
 use core::ffi::{c_int, c_uint, c_void};
 
 c_enums! {
@@ -42,8 +42,8 @@ c_structs! {
         pd: *mut ibv_pd,
         td: *mut ibv_td,
         comp_mask: u32,
-        alloc: Slot,
-        free: Slot,
+        alloc: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, usize, u64) -> *mut c_void>,
+        free: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, *mut c_void, u64)>,
         pd_context: *mut c_void,
     }
     /// A memory region.
@@ -65,5 +65,11 @@ c_structs! {
     /// Input of `ibv_alloc_dm`.
     struct ibv_alloc_dm_attr { length: usize, log_align_req: u32, comp_mask: u32 }
     /// Device memory.
-    struct ibv_dm { context: *mut ibv_context, memcpy_to_dm: Slot, memcpy_from_dm: Slot, comp_mask: u32, handle: u32 }
+    struct ibv_dm {
+        context: *mut ibv_context,
+        memcpy_to_dm: Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int>,
+        memcpy_from_dm: Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int>,
+        comp_mask: u32,
+        handle: u32,
+    }
 }

@@ -134,7 +134,25 @@ pub(crate) fn words(check: Check) -> (&'static str, &'static str) {
         }
         Check::BadResponse => ("响应与请求不符", "检查是否有两个 QP 在应答同一个 QP，或者 PSN 被重新设置过"),
         Check::BadAh => ("AH 不可用", "使用该 AH 的发送完成之后再销毁它，并且与 QP 在同一个 PD 中"),
-        Check::MwBind => ("MW 不能这样绑定", "检查 MR 是否有 IBV_ACCESS_MW_BIND 权限，并且包含整个 MW"),
+        Check::MwBind => (
+            "MW 不能这样绑定",
+            "使用该 MW 自己的 rkey（ibv_inc_rkey 只改变低 8 位）和已注册的 MR；type 1 MW 不能用 ZERO_BASED",
+        ),
+        Check::MwBindRight => ("MW 所在的 MR 没有 IBV_ACCESS_MW_BIND", "注册 MR 时加上 IBV_ACCESS_MW_BIND"),
+        Check::MwBindLocalWrite => (
+            "MW 允许远程写，而其 MR 不允许本地写",
+            "注册 MR 时加上 IBV_ACCESS_LOCAL_WRITE，或绑定时不要远程写和原子操作权限",
+        ),
+        Check::MwBindPd => ("MW、MR 和 QP 不在同一个 PD 中", "在同一个 PD 中创建 MW、MR 和 QP"),
+        Check::MwBindBounds => ("MW 超出其 MR 的范围", "对照 MR 检查 bind_info.addr 和 bind_info.length"),
+        Check::MwBound => (
+            "type 2 MW 只能通过失效（invalidate）解除绑定",
+            "再次绑定 type 2 MW 之前先提交 IBV_WR_LOCAL_INV；长度为 0 的绑定只能解除 type 1 MW",
+        ),
+        Check::OwnInvalidateRefused => (
+            "该 key 不属于已绑定的 type 2 MW",
+            "只能使 type 2 MW 失效；MR 用 ibv_dereg_mr 注销，type 1 MW 用长度为 0 的绑定解除",
+        ),
         Check::NoPath => ("没有通往目的地的链路", "检查 dgid 和 sgid_index：本设备没有链路通到那里"),
         Check::BadOperation => {
             ("QP 不能执行该操作", "使用这种 QP 类型支持的操作，并且 max_rd_atomic 要大于 0")
@@ -143,6 +161,9 @@ pub(crate) fn words(check: Check) -> (&'static str, &'static str) {
         Check::CqOverrun => ("CQ 溢出", "CQ 的大小应容得下所有可能同时完成的请求，或者更频繁地轮询"),
         Check::PeerGone => ("对端已经不在", "检查对端进程为何退出"),
         Check::DeviceFatal => ("设备已停止", "关闭设备后重新打开"),
+        Check::Provoked => {
+            ("有人用 glassnic event 要求致命错误", "没有问题：这是为了看程序如何应对队列对的致命错误")
+        }
         Check::Flushed => ("因更早的错误而被刷新（flush）", "查看在它之前发生了什么：flush 从来不是原因"),
     }
 }

@@ -11,6 +11,7 @@ pub(crate) const fn cause(cause: Cause) -> &'static str {
         Cause::Drained => "发送队列已排空",
         Cause::ConnectionManager => "由连接管理器（CM）改变",
         Cause::DeviceFatal => "设备已停止",
+        Cause::Provoked => "由 glassnic event 引起",
         Cause::OwnerDied => "它的进程已退出",
     }
 }

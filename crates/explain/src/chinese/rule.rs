@@ -28,6 +28,9 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         Rule::UnknownBits { what, bits } => {
             say!("{what} 含有未定义的位：{bits:#x}" => "清除这些位；如果看起来是随机值，说明结构体没有清零")
         }
+        Rule::NotMultiple { what, offered, of } => {
+            say!("{what}={offered} 不是 {of} 的倍数" => "使用 {of} 的倍数")
+        }
         Rule::NullPointer { what } => say!("{what} 为 NULL" => "{}", null_remedy(call, what)),
         Rule::ZeroLength { what } => say!("{what} 为 0" => "至少为 1"),
         Rule::MissingField { what } => {
@@ -142,6 +145,12 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         }
         Rule::MwBindNotPermitted { lkey } => {
             say!("lkey {lkey:#x} 所属的 MR 不允许绑定 MW" => "注册时加上 IBV_ACCESS_MW_BIND")
+        }
+        Rule::KeyUnknown { lkey } => {
+            say!("lkey {lkey:#x} 不对应任何 MR" => "使用已注册的 MR 的 lkey")
+        }
+        Rule::NotOnDemand { lkey } => {
+            say!("lkey {lkey:#x} 所属 MR 不是按需分页的（ODP），没有可预取的内容" => "注册 MR 时加上 IBV_ACCESS_ON_DEMAND")
         }
         Rule::MwTypeMismatch { given, needs } => {
             let way = if needs == 1 { "ibv_bind_mw" } else { "IBV_WR_BIND_MW 发送请求" };

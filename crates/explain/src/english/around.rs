@@ -94,6 +94,8 @@ pub(crate) const fn destroyer(kind: ObjectKind) -> &'static str {
         ObjectKind::Qp => "ibv_destroy_qp",
         ObjectKind::Cq => "ibv_destroy_cq",
         ObjectKind::Mr => "ibv_dereg_mr",
+        ObjectKind::Mw => "ibv_dealloc_mw",
+        ObjectKind::Dm => "ibv_free_dm",
         ObjectKind::Pd => "ibv_dealloc_pd",
         ObjectKind::Ah => "ibv_destroy_ah",
         ObjectKind::Srq => "ibv_destroy_srq",

@@ -103,7 +103,22 @@ fn remedy(check: Check) -> &'static str {
         }
         Check::BadResponse => "look for two queue pairs that answer for one, or for a PSN that was set anew",
         Check::BadAh => "destroy the address handle only after the sends that use it, and keep to one PD",
-        Check::MwBind => "check that the region has IBV_ACCESS_MW_BIND and holds the whole window",
+        Check::MwBind => {
+            "give the window's own rkey (ibv_inc_rkey changes the low 8 bits alone) and a region that is registered; a \
+             type 1 window is never zero-based"
+        }
+        Check::MwBindRight => "register the region with IBV_ACCESS_MW_BIND",
+        Check::MwBindLocalWrite => {
+            "register the region with IBV_ACCESS_LOCAL_WRITE, or bind the window without remote write and atomics"
+        }
+        Check::MwBindPd => "allocate the window, the region and the queue pair in one protection domain",
+        Check::MwBindBounds => "check bind_info.addr and bind_info.length against the region",
+        Check::MwBound => {
+            "post IBV_WR_LOCAL_INV for a type 2 window before it is bound again; a length of 0 frees type 1 alone"
+        }
+        Check::OwnInvalidateRefused => {
+            "invalidate type 2 windows alone; a region ends with ibv_dereg_mr, a type 1 window with a bind of length 0"
+        }
         Check::NoPath => "check dgid and sgid_index: no link of this device leads there",
         Check::BadOperation => {
             "use an operation that this type of queue pair carries, with max_rd_atomic above 0"
@@ -112,6 +127,9 @@ fn remedy(check: Check) -> &'static str {
         Check::CqOverrun => "create the CQ for all requests that can complete at once, or poll it more often",
         Check::PeerGone => "look why the peer's process ended",
         Check::DeviceFatal => "close the device and open it again",
+        Check::Provoked => {
+            "nothing is wrong: this shows how the program takes a fatal error of its queue pair"
+        }
         Check::Flushed => "look for what came before it: a flush is never the cause",
     }
 }

@@ -26,6 +26,9 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
             say!("{what} has bits that mean nothing here: {bits:#x}"
                 => "clear them; if they look random, the structure was not zeroed")
         }
+        Rule::NotMultiple { what, offered, of } => {
+            say!("{what}={offered} is no multiple of {of}" => "use a multiple of {of}")
+        }
         Rule::NullPointer { what } => say!("{what} is NULL" => "{}", null_remedy(call, what)),
         Rule::ZeroLength { what } => say!("{what} is 0" => "give at least 1"),
         Rule::MissingField { what } => {
@@ -171,6 +174,13 @@ pub(crate) fn say(call: Call, rule: &Rule) -> Said {
         Rule::MwBindNotPermitted { lkey } => {
             say!("the memory region with lkey {lkey:#x} does not permit memory windows"
                 => "register it with IBV_ACCESS_MW_BIND")
+        }
+        Rule::KeyUnknown { lkey } => {
+            say!("lkey {lkey:#x} names no memory region" => "give the lkey of a region that is registered")
+        }
+        Rule::NotOnDemand { lkey } => {
+            say!("the memory region with lkey {lkey:#x} does not page on demand, so there is nothing to prefetch"
+                => "register it with IBV_ACCESS_ON_DEMAND")
         }
         Rule::MwTypeMismatch { given, needs } => {
             let way = if needs == 1 { "ibv_bind_mw" } else { "a send request with IBV_WR_BIND_MW" };

@@ -80,8 +80,9 @@ impl OpenNic {
             let mut errors = events.filter(|event| event.kind.is_error());
             let oldest = errors.next()?;
             let subject = match oldest.subject {
-                Subject::Qp(n) | Subject::Cq(n) => n,
+                Subject::Qp(n) | Subject::Cq(n) | Subject::Srq(n) => n,
                 Subject::Port(n) => n.into(),
+                Subject::Device => 0,
             };
             Some(Leftover::AsyncEvents { count: 1 + errors.count() as u32, event: oldest.kind, subject })
         })

@@ -67,10 +67,9 @@ struct Kind<'a> {
 /// Refusals, the last of each kind. A kind is a call, a rule and, where a QP stayed where it was, the QP.
 fn refusals(host: &Host, nic: &NicReading) -> Vec<Finding> {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
-    for (at, record) in nic.records.iter().enumerate() {
+    for record in &nic.records {
         let Some(refusal) = refusal(record).filter(|refusal| !is_usual(refusal)) else { continue };
-        let later = nic.records.get(at + 1..).unwrap_or_default();
-        let stayed = stayed(nic, later, &refusal);
+        let stayed = stayed(host, nic, record, &refusal);
         let known = kinds.iter_mut().find(|kind| {
             let (one, other) = (&kind.refusal, &refusal);
             let same = one.call == other.call && one.rule.code() == other.rule.code();
@@ -112,14 +111,14 @@ fn is_usual(refusal: &Refusal) -> bool {
 }
 
 /// Whether a QP that was to be moved did not get where it was to go, however often the program tried.
-fn stayed(nic: &NicReading, later: &[CommandRecord], refusal: &Refusal) -> bool {
+fn stayed(host: &Host, nic: &NicReading, refused: &CommandRecord, refusal: &Refusal) -> bool {
     let (Some(qpn), Some((from, to))) = (refusal.qpn, refusal.moving) else { return false };
     if !matches!(refusal.call, Call::ModifyQp | Call::SafeModify) || from == to {
         return false;
     }
-    let moves = later.iter().filter(|record| record.qpn() == qpn);
-    let moved = moves.filter_map(|record| record.body::<body::ModifyQp>());
-    let is_there = || nic.model.qps.iter().any(|qp| qp.qpn == qpn);
-    let got_there = moved.into_iter().any(|b| u32::from(b.to_state) == to.value());
+    let later = nic.records_of(qpn).rev().take_while(|record| record.seq() > refused.seq());
+    let mut moved = later.filter_map(|record| record.body::<body::ModifyQp>());
+    let got_there = moved.any(|b| u32::from(b.to_state) == to.value());
+    let is_there = || host.qps_of(qpn).any(|(of, _)| std::ptr::eq(of, nic));
     !got_there && to != QpState::Reset && is_there()
 }

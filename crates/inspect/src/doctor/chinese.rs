@@ -4,35 +4,39 @@ use glassnic_events::QpState;
 use glassnic_explain::{Lang, check_in, explain_in};
 
 use super::finding::{Fault, Finding, Group, Pile, Severity, Who};
-use super::report::{Said, failure, needs};
+use super::report::{Said, Words, failure, needs};
 use crate::decode::span;
 use crate::model::NicState;
 
-pub(super) const NOTHING: &str = "没有发现问题";
+/// All of them.
+pub(super) const WORDS: Words = Words {
+    nothing: "没有发现问题",
+    head,
+    handshake,
+    wrong_peer,
+    mismatch,
+    failed,
+    queue,
+    completion,
+    call,
+    objects,
+};
 
-pub(super) const fn severity(severity: Severity) -> &'static str {
-    match severity {
+fn head(finding: &Finding, what: &str) -> String {
+    let severity = match finding.severity {
         Severity::Error => "错误",
         Severity::Warning => "警告",
         Severity::Hint => "提示",
-    }
-}
-
-const fn state_name(state: NicState) -> &'static str {
-    match state {
-        NicState::Open => "运行中",
-        NicState::Closed => "已关闭设备",
-        NicState::Crashed => "已崩溃",
-        NicState::Exited => "已退出",
-    }
+    };
+    format!("{severity}：{}：{what}", subject(finding))
 }
 
 /// `进程 4711（server，已崩溃）的 QP 0x12`.
-pub(super) fn subject(finding: &Finding) -> String {
+fn subject(finding: &Finding) -> String {
     let process = &finding.process;
     let state = match process.state {
         NicState::Open => String::new(),
-        gone => format!("，{}", state_name(gone)),
+        gone => format!("，{}", gone.in_words(Lang::Zh)),
     };
     let qp = finding.qpn.map_or_else(String::new, |qpn| format!("的 QP {qpn:#x}"));
     format!("进程 {}（{}{state}）{qp}", process.pid, process.command)
@@ -49,37 +53,6 @@ fn site(frames: &[String]) -> Option<String> {
 fn group(group: &Group) -> String {
     let at = site(&group.site).map_or_else(String::new, |site| format!("，{site}"));
     format!("{} 个 {}{at}", group.count, group.kind)
-}
-
-/// What is wrong, how that is known, and what to change.
-pub(super) fn say(finding: &Finding) -> Said {
-    match &finding.fault {
-        Fault::NotReady { .. } | Fault::BothInInit { .. } => handshake(finding),
-        Fault::PeerMissing { .. } | Fault::PeerGone { .. } | Fault::PeerElsewhere { .. } => {
-            wrong_peer(finding)
-        }
-        Fault::TypeMismatch { .. }
-        | Fault::PsnMismatch { .. }
-        | Fault::MtuMismatch { .. }
-        | Fault::RdAtomicMismatch { .. }
-        | Fault::GidMismatch { .. }
-        | Fault::QkeyMismatch { .. } => mismatch(&finding.fault),
-        Fault::Failed { .. } => failed(finding),
-        Fault::NoReceive { .. } | Fault::RnrLoop { .. } | Fault::QueueFull { .. } => queue(&finding.fault),
-        Fault::CqTooSmall { .. }
-        | Fault::AsleepOverCompletions { .. }
-        | Fault::DestroyWaits { .. }
-        | Fault::AsyncUnread { .. } => completion(&finding.fault),
-        Fault::ForkedUse { .. }
-        | Fault::Overlaps { .. }
-        | Fault::EarlyQueries { .. }
-        | Fault::Refused { .. } => call(&finding.fault),
-        Fault::NearLimit { .. }
-        | Fault::LeftBehind { .. }
-        | Fault::Piled { .. }
-        | Fault::Growing { .. }
-        | Fault::Idle { .. } => objects(&finding.fault),
-    }
 }
 
 fn handshake(finding: &Finding) -> Said {
@@ -137,7 +110,7 @@ fn wrong_peer(finding: &Finding) -> Said {
             Said { what: format!("向不存在的 QP {dest_qpn:#x} 发送"), evidence, remedy: remedy.into() }
         }
         Fault::PeerGone { peer } => Said::new(
-            format!("向{}发送，而该进程{}", who(peer), state_name(peer.process.state)),
+            format!("向{}发送，而该进程已不在（{}）", who(peer), peer.process.state.in_words(Lang::Zh)),
             [format!("对端最后处于 {}", peer.state)],
             format!("检查进程 {} 为何结束，然后重新建立连接", peer.process.pid),
         ),
@@ -223,7 +196,7 @@ fn failed(finding: &Finding) -> Said {
 
 fn queue(fault: &Fault) -> Said {
     match fault {
-        Fault::NoReceive { peer, since_ns, posted, rnr_sent, reliable } => {
+        Fault::NoReceive { peer, since_ns, posted, srq, rnr_sent, reliable } => {
             let what = match (reliable, peer) {
                 (true, Some(peer)) => format!("没有已提交的接收请求，而{} 正在等待", who(peer)),
                 (true, None) => "没有已提交的接收请求，而对端正在等待".into(),
@@ -237,9 +210,15 @@ fn queue(fault: &Fault) -> Said {
             if *reliable {
                 evidence.push(format!("已发送 {rnr_sent} 个 RNR NAK"));
             }
-            Said {
-                what, evidence, remedy: "在对端发送之前调用 ibv_post_recv，每完成一个再补一个".into()
-            }
+            let call = match srq {
+                Some(srq) => {
+                    evidence.push(format!("它的接收请求来自 SRQ {srq:#x}，而该 SRQ 是空的"));
+                    "ibv_post_srq_recv"
+                }
+                None => "ibv_post_recv",
+            };
+            let remedy = format!("在对端发送之前调用 {call}，每完成一个再补一个");
+            Said { what, evidence, remedy }
         }
         Fault::RnrLoop { dgid, dest_qpn, since_ns, received, rnr_retry } => Said::new(
             "反复发送同一条消息：对端没有已提交的接收请求",

@@ -1,5 +1,7 @@
 //! Completion queues, their readers, and events that nobody takes.
 
+use std::collections::BTreeMap;
+
 use glassnic_events::{AsyncEventType, ObjectKind, QpState};
 use glassnic_verbs::qpc;
 use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
@@ -39,27 +41,31 @@ struct Load {
 }
 
 impl Load {
-    fn of(nic: &NicReading, cq: u32) -> Self {
-        let mut load = Self::default();
+    /// That of each CQ.
+    fn of(nic: &NicReading) -> BTreeMap<u32, Self> {
+        let mut loads = BTreeMap::<u32, Self>::new();
         for qp in &nic.model.qps {
-            let [send, recv] = qp.load_on(cq);
             let end = End { nic, qp };
             let posted = |requests, tail| if end.device(tail) == 0 { 0 } else { requests };
-            let posted = [posted(send, qpc::Field::SqTail), posted(recv, qpc::Field::RqTail)];
-            load.posted = posted.into_iter().fold(load.posted, u32::saturating_add);
-            load.meant = load.meant.saturating_add(send.max(recv));
-            if send.max(recv) > 0 {
-                load.qps.push(qp.qpn);
+            for (cq, [send, recv]) in qp.loads() {
+                let load = loads.entry(cq).or_default();
+                let posted = [posted(send, qpc::Field::SqTail), posted(recv, qpc::Field::RqTail)];
+                load.posted = posted.into_iter().fold(load.posted, u32::saturating_add);
+                load.meant = load.meant.saturating_add(send.max(recv));
+                if send.max(recv) > 0 {
+                    load.qps.push(qp.qpn);
+                }
             }
         }
-        load
+        loads
     }
 }
 
 fn cqs(nic: &NicReading) -> Vec<Finding> {
+    let mut loads = Load::of(nic);
     let finding = |cq: &CqModel| {
         let (handle, depth, overrun) = (cq.object.handle, cq.depth, cq.overrun);
-        let load = Load::of(nic, handle);
+        let load = loads.remove(&handle).unwrap_or_default();
         // Where requests are unsignalled, fewer complete than are posted: a CQ that is nowhere near full may be large enough.
         let is_tight = load.posted > depth && cq.waiting >= depth.div_ceil(2);
         let (severity, certainty, worst) = if overrun {

@@ -152,7 +152,7 @@ impl<'a> End<'a> {
         if !self.is_connected_type() || dest == 0 {
             return Peer::Unset;
         }
-        let named = ends(host).filter(|end| end.qp.qpn == dest);
+        let named = host.qps_of(dest).map(|(nic, qp)| End { nic, qp });
         let best = named.min_by_key(|end| (end.dest() != self.qp.qpn, !end.is_alive()));
         let is_local = || {
             let mut gids = host.nics.iter().flat_map(|nic| &nic.model.gids);

@@ -4,22 +4,35 @@ use glassnic_events::QpState;
 use glassnic_explain::{Lang, check_in, explain_in};
 
 use super::finding::{Fault, Finding, Group, Pile, Severity, Who};
-use super::report::{Said, failure, needs};
+use super::report::{Said, Words, failure, needs};
 use crate::decode::span;
 use crate::model::NicState;
 
-pub(super) const NOTHING: &str = "nothing wrong";
+/// All of them.
+pub(super) const WORDS: Words = Words {
+    nothing: "nothing wrong",
+    head,
+    handshake,
+    wrong_peer,
+    mismatch,
+    failed,
+    queue,
+    completion,
+    call,
+    objects,
+};
 
-pub(super) const fn severity(severity: Severity) -> &'static str {
-    match severity {
+fn head(finding: &Finding, what: &str) -> String {
+    let severity = match finding.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
         Severity::Hint => "hint",
-    }
+    };
+    format!("{severity}: {}: {what}", subject(finding))
 }
 
 /// `process 4711 (server, crashed), QP 0x12`.
-pub(super) fn subject(finding: &Finding) -> String {
+fn subject(finding: &Finding) -> String {
     let process = &finding.process;
     let state = match process.state {
         NicState::Open => String::new(),
@@ -44,37 +57,6 @@ fn times(n: u32) -> String {
 fn group(group: &Group) -> String {
     let at = site(&group.site).map_or_else(String::new, |site| format!(", {site}"));
     format!("{} x {}{at}", group.count, group.kind)
-}
-
-/// What is wrong, how that is known, and what to change.
-pub(super) fn say(finding: &Finding) -> Said {
-    match &finding.fault {
-        Fault::NotReady { .. } | Fault::BothInInit { .. } => handshake(finding),
-        Fault::PeerMissing { .. } | Fault::PeerGone { .. } | Fault::PeerElsewhere { .. } => {
-            wrong_peer(finding)
-        }
-        Fault::TypeMismatch { .. }
-        | Fault::PsnMismatch { .. }
-        | Fault::MtuMismatch { .. }
-        | Fault::RdAtomicMismatch { .. }
-        | Fault::GidMismatch { .. }
-        | Fault::QkeyMismatch { .. } => mismatch(&finding.fault),
-        Fault::Failed { .. } => failed(finding),
-        Fault::NoReceive { .. } | Fault::RnrLoop { .. } | Fault::QueueFull { .. } => queue(&finding.fault),
-        Fault::CqTooSmall { .. }
-        | Fault::AsleepOverCompletions { .. }
-        | Fault::DestroyWaits { .. }
-        | Fault::AsyncUnread { .. } => completion(&finding.fault),
-        Fault::ForkedUse { .. }
-        | Fault::Overlaps { .. }
-        | Fault::EarlyQueries { .. }
-        | Fault::Refused { .. } => call(&finding.fault),
-        Fault::NearLimit { .. }
-        | Fault::LeftBehind { .. }
-        | Fault::Piled { .. }
-        | Fault::Growing { .. }
-        | Fault::Idle { .. } => objects(&finding.fault),
-    }
 }
 
 fn handshake(finding: &Finding) -> Said {
@@ -238,7 +220,7 @@ fn failed(finding: &Finding) -> Said {
 
 fn queue(fault: &Fault) -> Said {
     match fault {
-        Fault::NoReceive { peer, since_ns, posted, rnr_sent, reliable } => {
+        Fault::NoReceive { peer, since_ns, posted, srq, rnr_sent, reliable } => {
             let what = match (reliable, peer) {
                 (true, Some(peer)) => format!("has no receive posted, and {} waits for one", who(peer)),
                 (true, None) => "has no receive posted, and its peer waits for one".into(),
@@ -252,12 +234,15 @@ fn queue(fault: &Fault) -> Said {
             if *reliable {
                 evidence.push(format!("{rnr_sent} RNR NAKs sent"));
             }
-            Said {
-                what,
-                evidence,
-                remedy: "call ibv_post_recv before the peer sends, and again for each one that completes"
-                    .into(),
-            }
+            let call = match srq {
+                Some(srq) => {
+                    evidence.push(format!("its receives come from SRQ {srq:#x}, which is empty"));
+                    "ibv_post_srq_recv"
+                }
+                None => "ibv_post_recv",
+            };
+            let remedy = format!("call {call} before the peer sends, and again for each one that completes");
+            Said { what, evidence, remedy }
         }
         Fault::RnrLoop { dgid, dest_qpn, since_ns, received, rnr_retry } => Said::new(
             "sends the same message again and again: its peer has no receive posted",

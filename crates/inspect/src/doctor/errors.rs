@@ -1,11 +1,14 @@
 //! First errors of QPs, both ends joined.
 
+use std::collections::BTreeSet;
+
 use glassnic_events::{Check, FirstCause, KeyAccess, Region, WcStatus};
 use glassnic_wire::command::{CommandOpcode, CommandRecord, body};
 
 use super::ends::{End, ends};
 use super::finding::{Certainty, Fault, Finding, Severity};
 use super::peers;
+use crate::model::QpModel;
 use crate::read::{Host, NicReading};
 use crate::words::body_of;
 
@@ -39,7 +42,8 @@ fn of(host: &Host, end: &End<'_>) -> Option<Finding> {
     if is_peers_word(cause.check) && peer.is_some_and(|peer| is_own_word(&peer)) {
         return None;
     }
-    let access = access(end.nic, end.qp.qpn).or_else(|| access(peer?.nic, peer?.qp.qpn));
+    let denied = |end: End<'_>| access(end.nic, end.qp.qpn, Some(end.qp));
+    let access = denied(*end).or_else(|| denied(peer?));
     let fault = Fault::Failed {
         cause,
         state: Some(end.state()),
@@ -64,7 +68,7 @@ fn is_own_word(end: &End<'_>) -> bool {
 
 /// The check behind the last NAK that a QP sent.
 fn nak_check(nic: &NicReading, qpn: u32) -> Option<Check> {
-    let naks = nic.records.iter().rev().filter(|record| record.qpn() == qpn);
+    let naks = nic.records_of(qpn).rev();
     let naks = naks.filter(|record| record.opcode() == Ok(CommandOpcode::NakSent));
     let mut checks =
         naks.filter_map(|record| Check::try_from(u32::from(body_of::<body::Nak>(record).check.get())).ok());
@@ -73,9 +77,9 @@ fn nak_check(nic: &NicReading, qpn: u32) -> Option<Check> {
 
 /// The first errors of QPs that have been destroyed since, as far as the recorder goes back.
 fn of_destroyed(nic: &NicReading) -> Vec<Finding> {
-    let is_there = |qpn| nic.model.qps.iter().any(|qp| qp.qpn == qpn);
+    let there: BTreeSet<u32> = nic.model.qps.iter().map(|qp| qp.qpn).collect();
     let firsts = nic.records.iter().filter(|record| record.opcode() == Ok(CommandOpcode::FirstError));
-    let firsts = firsts.filter(|record| !is_there(record.qpn()));
+    let firsts = firsts.filter(|record| !there.contains(&record.qpn()));
     let finding = |record: &CommandRecord| {
         let cause = cause_of(record).filter(|cause| !is_no_cause(cause.check))?;
         let qpn = record.qpn();
@@ -83,10 +87,10 @@ fn of_destroyed(nic: &NicReading) -> Vec<Finding> {
             cause,
             state: None,
             path: None,
-            access: access(nic, qpn),
+            access: access(nic, qpn, None),
             peer: None,
             peer_check: None,
-            deregistered_ns: access(nic, qpn).and_then(|access| deregistered(nic, access.key)),
+            deregistered_ns: access(nic, qpn, None).and_then(|access| deregistered(nic, access.key)),
         };
         let finding = Finding::of(nic, Severity::Error, Certainty::Likely, fault);
         Some(Finding { qpn: Some(qpn), ..finding })
@@ -105,10 +109,9 @@ fn cause_of(record: &CommandRecord) -> Option<FirstCause> {
     })
 }
 
-/// The last access of a QP that was turned down.
-fn access(nic: &NicReading, qpn: u32) -> Option<KeyAccess> {
-    let mut denied = nic.records.iter().rev().filter(|record| record.qpn() == qpn);
-    let record = denied.find(|record| record.opcode() == Ok(CommandOpcode::AccessDenied))?;
+/// The last access of a QP that was turned down; of one that is no more, `qp` is none.
+fn access(nic: &NicReading, qpn: u32, qp: Option<&QpModel>) -> Option<KeyAccess> {
+    let record = nic.records_of(qpn).rfind(|record| record.opcode() == Ok(CommandOpcode::AccessDenied))?;
     let b = body_of::<body::AccessDenied>(record);
     let region = (b.region & 1 != 0).then(|| Region {
         start: b.region_start.get(),
@@ -117,7 +120,6 @@ fn access(nic: &NicReading, qpn: u32) -> Option<KeyAccess> {
         pd: record.pd(),
         other_key: b.region & 2 != 0,
     });
-    let qp = nic.model.qps.iter().find(|qp| qp.qpn == qpn);
     Some(KeyAccess {
         check: Check::try_from(u32::from(b.check.get())).ok()?,
         key: b.key.get(),

@@ -3,7 +3,7 @@
 use glassnic_events::{AsyncEventType, Check, FirstCause, Gid, KeyAccess, PathAttrs, QpState, Refusal};
 use serde::Serialize;
 
-use crate::model::{NicModel, NicState};
+use crate::model::{NicModel, NicState, Site};
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,7 +82,7 @@ pub struct Group {
     /// How many.
     pub count: usize,
     /// Frames of the program that created them, innermost first.
-    pub site: Vec<String>,
+    pub site: Site,
 }
 
 /// What is wrong. The QP is that of the finding, unless said otherwise; times are in nanoseconds.
@@ -218,6 +218,8 @@ pub enum Fault {
         since_ns: u64,
         /// Receives ever posted.
         posted: u32,
+        /// The SRQ that they should come from.
+        srq: Option<u32>,
         /// RNR NAKs sent.
         rnr_sent: u32,
         /// The service repeats them; else they are lost.
@@ -256,7 +258,7 @@ pub enum Fault {
         /// A completion found no room.
         overrun: bool,
         /// Where it was created.
-        site: Vec<String>,
+        site: Site,
     },
     /// A thread sleeps for an event of a CQ that holds completions.
     AsleepOverCompletions {
@@ -370,7 +372,7 @@ pub enum Fault {
         /// The age of the oldest.
         age_ns: u64,
         /// Where they were made.
-        site: Vec<String>,
+        site: Site,
     },
 }
 

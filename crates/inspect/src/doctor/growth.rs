@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Certainty, Fault, Finding, Group, Severity};
 use super::leaks::{MANY, all};
-use crate::model::{NicModel, NicState};
+use crate::model::{NicModel, NicState, Site};
 use crate::read::Host;
 
 /// What one place in the program has made of one kind.
-type Grown<'a> = BTreeMap<(&'static str, &'a Vec<String>), BTreeSet<u32>>;
+type Grown<'a> = BTreeMap<(&'static str, &'a Site), BTreeSet<u32>>;
 
 /// Kinds of objects that one place in a program made more of between any two looks, and destroyed none of, in these processes or all. A program that
 /// is being set up does so too: the first look should come after that. Fewer than three looks tell nothing.

@@ -1,13 +1,13 @@
 //! Objects that nothing uses, and tables that fill up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use glassnic_events::{Gid, QpState};
 use glassnic_verbs::qpc;
 
 use super::ends::End;
 use super::finding::{Certainty, Fault, Finding, Group, Pile, Severity};
-use crate::model::{NicModel, NicState, ObjectModel, QpModel};
+use crate::model::{NicModel, NicState, ObjectModel, QpModel, Site};
 use crate::read::{Host, NicReading};
 
 /// As many of one place are no accident.
@@ -27,7 +27,7 @@ const SITES: usize = 3;
 #[derive(Clone, Copy)]
 pub(super) struct Made<'a> {
     /// Where it was made.
-    pub(super) site: &'a Vec<String>,
+    pub(super) site: &'a Site,
     /// In nanoseconds.
     pub(super) age_ns: u64,
     /// Its handle, or QPN.
@@ -47,7 +47,7 @@ impl<'a> From<&'a ObjectModel> for Made<'a> {
 }
 
 /// QPs of one place in one state.
-type SiteAndState<'a> = (&'a Vec<String>, u32);
+type SiteAndState<'a> = (&'a Site, u32);
 
 /// Everything about objects that are left over.
 pub(super) fn rules(host: &Host) -> Vec<Finding> {
@@ -66,7 +66,7 @@ pub(super) fn rules(host: &Host) -> Vec<Finding> {
 
 /// A kind's objects, by the place that they were made at: how many, and how old the oldest.
 fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = Made<'a>>) -> Vec<(Group, u64)> {
-    let mut counts: BTreeMap<&Vec<String>, (usize, u64)> = BTreeMap::new();
+    let mut counts: BTreeMap<&Site, (usize, u64)> = BTreeMap::new();
     for made in sites {
         let (count, oldest) = counts.entry(made.site).or_default();
         (*count, *oldest) = (*count + 1, made.age_ns.max(*oldest));
@@ -80,11 +80,12 @@ fn by_site<'a>(kind: &'static str, sites: impl Iterator<Item = Made<'a>>) -> Vec
 }
 
 /// Every object of a NIC, by kind.
-pub(super) fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 7] {
+pub(super) fn all(nic: &NicModel) -> [(&'static str, Vec<Made<'_>>); 8] {
     [
         ("QP", nic.qps.iter().map(Made::from).collect()),
         ("CQ", nic.cqs.iter().map(|cq| (&cq.object).into()).collect()),
         ("MR", nic.mrs.iter().map(|mr| (&mr.object).into()).collect()),
+        ("MW", nic.mws.iter().map(|mw| (&mw.object).into()).collect()),
         ("SRQ", nic.srqs.iter().map(|srq| (&srq.object).into()).collect()),
         ("AH", nic.ahs.iter().map(|ah| (&ah.object).into()).collect()),
         ("channel", nic.channels.iter().map(|channel| (&channel.object).into()).collect()),
@@ -105,6 +106,7 @@ fn near_limits(nic: &NicReading) -> Vec<Finding> {
         "MR" => limits.max_mr,
         "PD" => limits.max_pd,
         "AH" => limits.max_ah,
+        "SRQ" => limits.max_srq,
         _ => 0,
     };
     let finding = |(kind, objects): (&'static str, Vec<Made<'_>>)| {
@@ -142,11 +144,12 @@ fn piles(nic: &NicReading) -> Vec<Finding> {
     let unmodified = model.qps.iter().filter(|qp| End { nic, qp }.state() == QpState::Reset);
     add(MANY, Pile::NeverModified, by_site("QP", unmodified.map(Made::from)));
     let reports = |field: qpc::Field| model.qps.iter().map(move |qp| qp.context.get(field) as u32);
-    let used: Vec<u32> = reports(qpc::Field::SendCq).chain(reports(qpc::Field::RecvCq)).collect();
+    let used: BTreeSet<u32> = reports(qpc::Field::SendCq).chain(reports(qpc::Field::RecvCq)).collect();
     let idle = model.cqs.iter().filter(|cq| !used.contains(&cq.object.handle));
     add(MANY, Pile::Unused, by_site("CQ", idle.map(|cq| (&cq.object).into())));
-    let owners: Vec<u32> = reports(qpc::Field::Pd)
+    let owners: BTreeSet<u32> = reports(qpc::Field::Pd)
         .chain(model.mrs.iter().map(|mr| mr.object.pd))
+        .chain(model.mws.iter().map(|mw| mw.object.pd))
         .chain(model.srqs.iter().map(|srq| srq.object.pd))
         .chain(model.ahs.iter().map(|ah| ah.object.pd))
         .collect();

@@ -1,5 +1,7 @@
 //! Two ends of a connection that do not fit together.
 
+use std::collections::BTreeSet;
+
 use glassnic_events::{Call, Check, Gid, QpState, QpType, Refusal};
 use glassnic_verbs::{driver, qpc};
 use glassnic_wire::command::{CommandOpcode, body};
@@ -87,9 +89,9 @@ fn not_ready(host: &Host, end: &End<'_>, peer: &End<'_>) -> Option<Finding> {
 
 /// The last call on a QP, where it was a modify that was refused.
 fn refused_modify(nic: &NicReading, qpn: u32) -> Option<Refusal> {
-    let mut last = nic.records.iter().rev().filter(|record| record.qpn() == qpn);
-    let record =
-        last.find(|record| matches!(record.opcode(), Ok(CommandOpcode::ModifyQp | CommandOpcode::Refusal)))?;
+    let record = nic
+        .records_of(qpn)
+        .rfind(|record| matches!(record.opcode(), Ok(CommandOpcode::ModifyQp | CommandOpcode::Refusal)))?;
     let words = record.body::<body::Refusal>()?.words.map(|word| word.get());
     Refusal::from_words(&words).filter(|refusal| matches!(refusal.call, Call::ModifyQp | Call::SafeModify))
 }
@@ -114,9 +116,8 @@ fn missing(host: &Host, end: &End<'_>) -> Option<Finding> {
 /// Who destroyed the QP of this number, and how long ago.
 fn destroyed(host: &Host, qpn: u32) -> Option<(Process, u64)> {
     let last = |nic: &NicReading| {
-        let mut ends = nic.records.iter().rev().filter(|record| record.qpn() == qpn);
-        ends.find(|record| record.opcode() == Ok(CommandOpcode::DestroyQp))
-            .map(|record| record.timestamp_ns())
+        let end = nic.records_of(qpn).rfind(|record| record.opcode() == Ok(CommandOpcode::DestroyQp));
+        end.map(|record| record.timestamp_ns())
     };
     let found = host.nics.iter().filter_map(|nic| Some((last(nic)?, nic))).max_by_key(|(at, _)| *at);
     found.map(|(at, nic)| (Process::of(&nic.model), host.now_ns.saturating_sub(at)))
@@ -181,11 +182,15 @@ fn both_in_init(host: &Host) -> Option<Finding> {
         let mut qps = nic.model.qps.iter().map(|qp| End { nic, qp });
         nic.model.state == crate::NicState::Open && !nic.model.qps.is_empty() && qps.all(|end| stays(&end))
     };
+    let waiting: Vec<_> = host.nics.iter().filter(waits).collect();
+    if waiting.len() < 2 {
+        return None;
+    }
     // One that somebody is connected to is told of there.
-    let is_meant = |end: &End<'_>| ends(host).any(|other| other.dest() == end.qp.qpn);
-    let firsts = host.nics.iter().filter(waits).filter_map(|nic| {
+    let meant: BTreeSet<u32> = ends(host).map(|end| end.dest()).collect();
+    let firsts = waiting.into_iter().filter_map(|nic| {
         let mut qps = nic.model.qps.iter().map(|qp| End { nic, qp });
-        qps.find(|end| !is_meant(end))
+        qps.find(|end| !meant.contains(&end.qp.qpn))
     });
     let firsts: Vec<_> = firsts.collect();
     let (one, rest) = firsts.split_first()?;

@@ -23,6 +23,11 @@ fn no_receive(host: &Host, end: &End<'_>) -> Option<Finding> {
     if end.device(qpc::Field::RqPosted) != 0 || end.state() == QpState::Err || !in_need {
         return None;
     }
+    let srq = Some(end.device(qpc::Field::Srq)).filter(|handle| *handle != 0);
+    let shared = srq.and_then(|handle| end.nic.model.srqs.iter().find(|srq| srq.object.handle == handle));
+    if shared.is_some_and(|srq| srq.posted != 0) {
+        return None;
+    }
     let peer = end.joined(host);
     // A peer that is gone, or gave up, waits no more; what is left to say is said of its error.
     if is_reliable && peer.is_some_and(|peer| peer.device(qpc::Field::RnrSinceNs) == 0) {
@@ -31,7 +36,8 @@ fn no_receive(host: &Host, end: &End<'_>) -> Option<Finding> {
     let fault = Fault::NoReceive {
         peer: peer.map(|peer| peer.who()),
         since_ns,
-        posted: end.device(qpc::Field::RqTail),
+        posted: shared.map_or(end.device(qpc::Field::RqTail), |srq| srq.ever_posted),
+        srq,
         rnr_sent: end.device(qpc::Field::RnrSent),
         reliable: is_reliable,
     };

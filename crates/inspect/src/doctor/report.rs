@@ -54,18 +54,76 @@ pub struct Report {
     pub remedy: String,
 }
 
-fn say(lang: Lang, finding: &Finding) -> Said {
+/// What a language has to say of findings. Each group of faults has its function, which is given no other.
+pub(super) struct Words {
+    /// That nothing was found.
+    pub(super) nothing: &'static str,
+    /// Weight, process and QP, and what is wrong with it.
+    pub(super) head: fn(&Finding, what: &str) -> String,
+    /// One end waits for the other.
+    pub(super) handshake: fn(&Finding) -> Said,
+    /// The other end is not there, or not for this one.
+    pub(super) wrong_peer: fn(&Finding) -> Said,
+    /// The ends do not fit together.
+    pub(super) mismatch: fn(&Fault) -> Said,
+    /// A first error.
+    pub(super) failed: fn(&Finding) -> Said,
+    /// Work queues.
+    pub(super) queue: fn(&Fault) -> Said,
+    /// Completion queues and events.
+    pub(super) completion: fn(&Fault) -> Said,
+    /// Calls.
+    pub(super) call: fn(&Fault) -> Said,
+    /// Objects that nothing uses.
+    pub(super) objects: fn(&Fault) -> Said,
+}
+
+const fn words(lang: Lang) -> &'static Words {
     match lang {
-        Lang::Zh => chinese::say(finding),
-        _ => english::say(finding),
+        Lang::Zh => &chinese::WORDS,
+        _ => &english::WORDS,
+    }
+}
+
+/// What is wrong, how that is known, and what to change.
+fn say(words: &Words, finding: &Finding) -> Said {
+    match &finding.fault {
+        Fault::NotReady { .. } | Fault::BothInInit { .. } => (words.handshake)(finding),
+        Fault::PeerMissing { .. } | Fault::PeerGone { .. } | Fault::PeerElsewhere { .. } => {
+            (words.wrong_peer)(finding)
+        }
+        fault @ (Fault::TypeMismatch { .. }
+        | Fault::PsnMismatch { .. }
+        | Fault::MtuMismatch { .. }
+        | Fault::RdAtomicMismatch { .. }
+        | Fault::GidMismatch { .. }
+        | Fault::QkeyMismatch { .. }) => (words.mismatch)(fault),
+        Fault::Failed { .. } => (words.failed)(finding),
+        fault @ (Fault::NoReceive { .. } | Fault::RnrLoop { .. } | Fault::QueueFull { .. }) => {
+            (words.queue)(fault)
+        }
+        fault @ (Fault::CqTooSmall { .. }
+        | Fault::AsleepOverCompletions { .. }
+        | Fault::DestroyWaits { .. }
+        | Fault::AsyncUnread { .. }) => (words.completion)(fault),
+        fault @ (Fault::ForkedUse { .. }
+        | Fault::Overlaps { .. }
+        | Fault::EarlyQueries { .. }
+        | Fault::Refused { .. }) => (words.call)(fault),
+        fault @ (Fault::NearLimit { .. }
+        | Fault::LeftBehind { .. }
+        | Fault::Piled { .. }
+        | Fault::Growing { .. }
+        | Fault::Idle { .. }) => (words.objects)(fault),
     }
 }
 
 /// Findings for programs.
 #[must_use]
 pub fn json(lang: Lang, findings: &[Finding]) -> Vec<Report> {
+    let words = words(lang);
     let report = |finding: &Finding| {
-        let Said { what, evidence, remedy } = say(lang, finding);
+        let Said { what, evidence, remedy } = say(words, finding);
         let Finding { severity, certainty, process, qpn, others, fault } = finding;
         Report {
             rule: fault.rule(),
@@ -87,24 +145,15 @@ pub fn json(lang: Lang, findings: &[Finding]) -> Vec<Report> {
 /// Findings for people: what is wrong, below it how that is known, and what to change.
 #[must_use]
 pub fn text(lang: Lang, findings: &[Finding]) -> String {
+    let words = words(lang);
     if findings.is_empty() {
-        let nothing = if lang == Lang::Zh { chinese::NOTHING } else { english::NOTHING };
-        return format!("{nothing}\n");
+        return format!("{}\n", words.nothing);
     }
     let mut out = String::new();
     for finding in findings {
-        let Said { what, evidence, remedy } = say(lang, finding);
+        let Said { what, evidence, remedy } = say(words, finding);
         // Writing to a string does not fail.
-        let _ = match lang {
-            Lang::Zh => {
-                let (severity, subject) = (chinese::severity(finding.severity), chinese::subject(finding));
-                writeln!(out, "{severity}：{subject}：{what}")
-            }
-            _ => {
-                let (severity, subject) = (english::severity(finding.severity), english::subject(finding));
-                writeln!(out, "{severity}: {subject}: {what}")
-            }
-        };
+        let _ = writeln!(out, "{}", (words.head)(finding, &what));
         for line in &evidence {
             let _ = writeln!(out, "    {line}");
         }

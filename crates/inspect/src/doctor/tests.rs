@@ -36,7 +36,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let layout = Layout { qp_slots: 64, object_slots: [0; 6], site_slots: 0, recorder_slots: 64 };
+        let layout = Layout { qp_slots: 64, object_slots: [0; 7], site_slots: 0, recorder_slots: 64 };
         let nic = |(pid, name, qpn, peer): (u64, &str, u64, u64)| {
             let memory = ContextMemory::private(layout);
             memory.set(Header::Pid, pid);
@@ -174,7 +174,7 @@ impl Lab {
 
 fn object(handle: u32, line: u32) -> ObjectModel {
     let site = vec![format!("setup (program.c:{line})")];
-    ObjectModel { handle, pd: 1, created_by: 1, age_ns: 100 * SECOND, site }
+    ObjectModel { handle, pd: 1, created_by: 1, age_ns: 100 * SECOND, site: site.into() }
 }
 
 fn cq(handle: u32) -> CqModel {
@@ -189,6 +189,9 @@ fn cq(handle: u32) -> CqModel {
         armed_with: 0,
         raised: 0,
         unacknowledged: 0,
+        moderate_count: 0,
+        moderate_period_us: 0,
+        lost: 0,
     }
 }
 
@@ -682,6 +685,27 @@ fn the_heaviest_comes_first_and_json_has_numbers_as_numbers() {
 }
 
 #[test]
+fn a_queue_pair_that_waits_for_a_shared_queue_is_told_to_fill_that() {
+    let ill = |posted| {
+        let mut lab = Lab::new();
+        lab.device(SERVER, F::RqPosted, 0).device(SERVER, F::EmptySinceNs, NOW - 5 * SECOND);
+        lab.device(SERVER, F::RnrSent, 40).device(CLIENT, F::RnrSinceNs, NOW - 5 * SECOND);
+        lab.device(SERVER, F::Srq, 0x77);
+        let (depth, ever_posted, max_sge, limit) = (16, 9, 1, 0);
+        let srq = SrqModel { object: object(0x77, 12), depth, posted, ever_posted, max_sge, limit };
+        lab.edit(SERVER, move |nic| nic.srqs = vec![srq.clone()]);
+        lab
+    };
+    let found = ill(0).findings();
+    let said = text(Lang::En, &found);
+    for part in ["SRQ 0x77, which is empty", "9 receives were posted", "call ibv_post_srq_recv"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(text(Lang::Zh, &found).contains("SRQ 0x77"));
+    assert!(!ill(1).rules().contains(&"no_receive"), "one is there by now");
+}
+
+#[test]
 fn nonsense_in_a_segment_is_borne() {
     let mut lab = Lab::new();
     lab.qpc(CLIENT, 0, |image| {
@@ -701,7 +725,9 @@ fn looks(registered: [std::ops::Range<u32>; 3]) -> Vec<Host> {
     let look = |(second, mrs): (u64, std::ops::Range<u32>)| {
         let mut lab = Lab::new();
         lab.edit(CLIENT, move |nic| nic.mrs = mrs.clone().map(|n| mr(n + 1, u64::from(n) << 20)).collect());
-        Host { now_ns: NOW + second * SECOND, ..lab.host() }
+        let mut host = lab.host();
+        host.now_ns += second * SECOND;
+        host
     };
     (0..).zip(registered).map(look).collect()
 }

@@ -24,6 +24,8 @@ pub(super) const fn call(opcode: CommandOpcode) -> Option<Call> {
         Op::DeregMr => Call::DeregMr,
         Op::AllocMw => Call::AllocMw,
         Op::DeallocMw => Call::DeallocMw,
+        Op::AllocDm => Call::AllocDm,
+        Op::FreeDm => Call::FreeDm,
         Op::CreateCq => Call::CreateCq,
         Op::ModifyCq => Call::ModifyCq,
         Op::ResizeCq => Call::ResizeCq,
@@ -84,10 +86,56 @@ pub(super) fn act(lang: Lang, opcode: CommandOpcode, record: &CommandRecord) -> 
                 "把 {length} 字节登记到 MR 表，给出 lkey {lkey:#x} 和 rkey {rkey:#x}"
             )
         }
-        Op::AllocPd | Op::CreateCq | Op::CreateAh | Op::CreateSrq | Op::CreateCompChannel | Op::AllocMw => {
+        Op::ResizeCq => {
+            let entries = body_of::<body::CreateQueue>(record).granted;
+            both!(
+                lang,
+                "moves what CQ {handle:#x} holds into room for {entries} completions",
+                "把 CQ {handle:#x} 中的完成移到可容纳 {entries} 个完成的空间"
+            )
+        }
+        Op::ModifyCq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let (count, period) = (b.moderate_count, b.moderate_period);
+            both!(
+                lang,
+                "holds events of CQ {handle:#x} back until {count} completions or {period} µs have come together",
+                "CQ {handle:#x} 的事件推迟到积累 {count} 个完成或经过 {period} µs"
+            )
+        }
+        Op::ModifySrq => {
+            let b = body_of::<body::CreateQueue>(record);
+            let (depth, limit) = (b.granted, b.limit);
+            match limit.get() {
+                0 => both!(
+                    lang,
+                    "the SRQ holds {depth} receives, its limit is not armed",
+                    "SRQ 可容纳 {depth} 个接收，未设水线"
+                ),
+                _ => both!(
+                    lang,
+                    "the SRQ holds {depth} receives, and tells once when it has fewer than {limit}",
+                    "SRQ 可容纳 {depth} 个接收，少于 {limit} 个时通知一次"
+                ),
+            }
+        }
+        Op::QuerySrq => lang.pick("reads the SRQ; nothing changes", "读取 SRQ；不改变任何内容").to_owned(),
+        Op::AllocPd
+        | Op::CreateCq
+        | Op::CreateAh
+        | Op::CreateSrq
+        | Op::CreateCompChannel
+        | Op::AllocMw
+        | Op::AllocDm => {
             both!(lang, "enters object {handle:#x} in its table", "把对象 {handle:#x} 登记到表中")
         }
-        Op::DeallocPd | Op::DeregMr | Op::DestroyCq | Op::DestroyAh | Op::DestroySrq | Op::DeallocMw => {
+        Op::DeallocPd
+        | Op::DeregMr
+        | Op::DestroyCq
+        | Op::DestroyAh
+        | Op::DestroySrq
+        | Op::DeallocMw
+        | Op::FreeDm => {
             both!(lang, "takes object {handle:#x} out of its table", "从表中删除对象 {handle:#x}")
         }
         _ => lang.pick("executes it", "执行").to_owned(),

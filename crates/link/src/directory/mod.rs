@@ -7,7 +7,7 @@
 //! ```text
 //! 0      header: magic u64, boot id hash u64, epoch u64
 //! 4096   256 process slots of 64 bytes: state word (generation << 32 | live), pid, bind order, start time,
-//!        pid namespace, start of the stack
+//!        pid namespace, start of the stack, user namespace
 //! 20480  4096 QPN blocks of 8 bytes: generation << 32 | slot + 1, or 0
 //! ```
 
@@ -106,9 +106,18 @@ pub struct Owner {
     pub process: Identity,
     /// Inode of the pid namespace.
     pub pid_namespace: u64,
+    /// Inode of the user namespace.
+    pub user_namespace: u64,
 }
 
 impl Owner {
+    /// Whether `other` may be within reach of single copy. A process of another pid namespace has a number that means
+    /// nothing here, and one of another user namespace is out of reach even for its own user (ptrace(2), "access mode
+    /// checking": the caller would need CAP_SYS_PTRACE there).
+    pub fn shares_memory_with(&self, other: &Self) -> bool {
+        self.pid_namespace == other.pid_namespace && self.user_namespace == other.user_namespace
+    }
+
     /// Whether the process runs. Reads `/proc`. One of another pid namespace cannot be judged: it counts as alive.
     pub fn is_alive(&self, pid_namespace: u64) -> bool {
         self.pid_namespace != pid_namespace || self.process.is_alive()
@@ -150,6 +159,7 @@ impl Node {
             generation: 0,
             process: Identity::mine(),
             pid_namespace: process::namespace("pid"),
+            user_namespace: process::namespace("user"),
         };
         let lock = Lock::take(&folder, OFlags::CREATE)?;
         let table = Table::open(&lock.0)?;

@@ -88,6 +88,7 @@ impl Table {
                 start_stack: entry.start_stack().load(Relaxed),
             },
             pid_namespace: entry.pid_namespace().load(Relaxed),
+            user_namespace: entry.user_namespace().load(Relaxed),
         };
         fence(Acquire);
         (entry.state().load(Relaxed) == state).then_some(owner)
@@ -106,6 +107,7 @@ impl Table {
         entry.start_time().store(me.process.start_time, Relaxed);
         entry.start_stack().store(me.process.start_stack, Relaxed);
         entry.pid_namespace().store(me.pid_namespace, Relaxed);
+        entry.user_namespace().store(me.user_namespace, Relaxed);
         entry.state().store(u64::from(me.generation) << 32 | LIVE, Release);
         self.changed();
         Some(())
@@ -216,6 +218,9 @@ impl<'a> Slot<'a> {
     }
     fn start_stack(&self) -> &'a AtomicU64 {
         self.table.0.u64(self.base + 32)
+    }
+    fn user_namespace(&self) -> &'a AtomicU64 {
+        self.table.0.u64(self.base + 40)
     }
 }
 

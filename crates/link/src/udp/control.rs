@@ -1,6 +1,7 @@
 //! Socket addresses and control messages as bytes (cmsg(3), ip(7), ipv6(7), udp(7)).
 
 use super::tx::Path;
+use super::{HOP_LIMIT, TOS};
 use crate::sys::socket::{CONTROL_LEN, ControlBytes, NAME_LEN, NameBytes};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -20,18 +21,20 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Source address, TOS and TTL of a path; room is left for the segment size.
+    /// Source address of a path, and its TOS and TTL where they are not what the socket gives; room is left for the
+    /// segment size.
     pub(super) fn for_path(path: &Path) -> Self {
         let mut control = Self { bytes: ControlBytes([0; CONTROL_LEN]), len: 0 };
-        let (tos, hop_limit) = (i32::from(path.tos).to_ne_bytes(), i32::from(path.hop_limit).to_ne_bytes());
+        let tos = Some(i32::from(path.tos)).filter(|tos| *tos != TOS);
+        let hop_limit = Some(i32::from(path.hop_limit)).filter(|limit| *limit != HOP_LIMIT);
         match path.flow.src.to_canonical() {
             IpAddr::V4(src) => {
                 // in_pktinfo: interface (0: as routed), source, unused.
                 let mut info = [0; 12];
                 info[4..8].copy_from_slice(&src.octets());
                 control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
-                control.push(libc::IPPROTO_IP, libc::IP_TOS, &tos);
-                control.push(libc::IPPROTO_IP, libc::IP_TTL, &hop_limit);
+                control.push_int(libc::IPPROTO_IP, libc::IP_TOS, tos);
+                control.push_int(libc::IPPROTO_IP, libc::IP_TTL, hop_limit);
             }
             IpAddr::V6(src) => {
                 // in6_pktinfo: source, interface (0: as routed).
@@ -39,8 +42,8 @@ impl Control {
                 info[..16].copy_from_slice(&src.octets());
                 info[16..].copy_from_slice(&path.scope_id.to_ne_bytes());
                 control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
-                control.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &tos);
-                control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &hop_limit);
+                control.push_int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos);
+                control.push_int(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, hop_limit);
             }
         }
         control
@@ -48,6 +51,12 @@ impl Control {
 
     pub(super) fn push_segment_size(&mut self, size: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes());
+    }
+
+    fn push_int(&mut self, level: i32, kind: i32, value: Option<i32>) {
+        if let Some(value) = value {
+            self.push(level, kind, &value.to_ne_bytes());
+        }
     }
 
     /// The lengths of what we push are fixed, and their sum is far below the room.

@@ -145,6 +145,11 @@ fn or_absent(socket: Result<OwnedFd, BindError>) -> Result<Option<OwnedFd>, Bind
     }
 }
 
+/// TOS or traffic class of what says nothing else: most paths have it, and a packet need not say it then.
+const TOS: i32 = 0;
+/// TTL or hop limit of what says nothing else.
+const HOP_LIMIT: i32 = 64;
+
 fn open(family: Family, options: SocketOptions) -> Result<OwnedFd, BindError> {
     let (domain, any): (_, SocketAddr) = match family {
         Family::V4 => (AddressFamily::INET, (Ipv4Addr::UNSPECIFIED, options.port).into()),
@@ -159,6 +164,8 @@ fn open(family: Family, options: SocketOptions) -> Result<OwnedFd, BindError> {
             (libc::IPPROTO_IP, libc::IP_RECVTTL, 1),
             (libc::IPPROTO_IP, libc::IP_RECVTOS, 1),
             (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+            (libc::IPPROTO_IP, libc::IP_TOS, TOS),
+            (libc::IPPROTO_IP, libc::IP_TTL, HOP_LIMIT),
         ],
         Family::V6 => &[
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1),
@@ -166,6 +173,8 @@ fn open(family: Family, options: SocketOptions) -> Result<OwnedFd, BindError> {
             (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1),
             (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, TOS),
+            (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, HOP_LIMIT),
         ],
     };
     let shared = (libc::SOL_SOCKET, libc::SO_REUSEPORT, 1);

@@ -164,6 +164,12 @@ fn accepted(qp_type: QpType, now: &QpAttr, mask: AttrMask, new: &QpAttr) -> bool
         |ah: &AddressVector| ah.is_global && ah.sgid_index < 2 && ah.dgid != [0; 16] && ah.port_num == 1;
     let same_port = to != QpState::Rtr && !mask.contains(M::PORT) || new.ah.port_num == port;
     let alternate = route(&new.alt_ah) && new.alt_port_num == 1 && new.alt_pkey_index == 0;
+    let loaded = mask.contains(M::ALT_PATH) || now.alt_port_num != 0;
+    let migrates = match new.path_mig_state {
+        MigState::Migrated => true,
+        MigState::Rearm => loaded,
+        MigState::Armed => false,
+    };
     let known = AccessFlags::all().bits() | 0x3ff0_0000;
     let rules = [
         (M::CUR_STATE, new.cur_qp_state == from),
@@ -172,6 +178,7 @@ fn accepted(qp_type: QpType, now: &QpAttr, mask: AttrMask, new: &QpAttr) -> bool
         (M::ACCESS_FLAGS, new.access.bits() & !known == 0),
         (M::AV, route(&new.ah) && same_port),
         (M::ALT_PATH, alternate && new.alt_timeout < 32),
+        (M::PATH_MIG_STATE, migrates),
         (M::PATH_MTU, new.path_mtu <= Mtu::M1024),
         (M::DEST_QPN, new.dest_qp_num < 1 << 24),
         (M::TIMEOUT, new.timeout < 32),

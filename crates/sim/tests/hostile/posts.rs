@@ -66,11 +66,15 @@ fn step(qp_type: QpType) -> impl Strategy<Value = Step> {
 fn has(qp_type: QpType, op: WrOpcode) -> bool {
     match op {
         WrOpcode::Send | WrOpcode::SendWithImm => true,
-        WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => qp_type != QpType::Ud,
+        WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm | WrOpcode::BindMw | WrOpcode::LocalInv => {
+            qp_type != QpType::Ud
+        }
         WrOpcode::RdmaRead
         | WrOpcode::AtomicCmpAndSwp
         | WrOpcode::AtomicFetchAndAdd
-        | WrOpcode::SendWithInv => qp_type == QpType::Rc,
+        | WrOpcode::SendWithInv
+        | WrOpcode::Flush
+        | WrOpcode::AtomicWrite => qp_type == QpType::Rc,
         _ => false,
     }
 }

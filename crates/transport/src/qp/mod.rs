@@ -1,5 +1,6 @@
 //! One queue pair: identity, attributes, and the three roles it plays.
 
+mod migrate;
 mod modify;
 
 use glassnic_events::{
@@ -14,7 +15,7 @@ use crate::held::{Held, Rare};
 use crate::queue::SendQueue;
 use crate::requester::{PSN_LIMIT, Requester};
 use crate::responder::Responder;
-use crate::wqe::Completion;
+use crate::wqe::{Completion, ReceiveWqe};
 
 /// What a QP is from its creation to its end.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub struct QpConfig {
     pub pd: u32,
     /// Every send work request is signalled (`sq_sig_all`).
     pub sq_sig_all: bool,
+    /// Its receives come from a shared queue.
+    pub srq: bool,
 }
 
 /// Whether [`Qp::transmit`] has more to say.
@@ -54,6 +57,8 @@ pub struct Qp {
 struct Few {
     rare: Rare,
     first_cause: Option<FirstCause>,
+    /// A request to migrate came by a path that was not loaded, and the program has been told.
+    refused_migration: bool,
 }
 
 impl Qp {
@@ -181,7 +186,11 @@ impl Qp {
         now: u64,
         inc: &Incoming<'_>,
     ) {
-        if let Err(reason) = self.admit(inc) {
+        let admitted = self.admit(inc).and_then(|()| match self.config.qp_type.is_connected() {
+            true => self.follow_migration(dev, inc),
+            false => Ok(()),
+        });
+        if let Err(reason) = admitted {
             return self.dropped(dev, inc, reason);
         }
         if !self.resp.saw_packet {
@@ -192,7 +201,7 @@ impl Qp {
                 from_qpn: inc.headers.deth.map(|d| d.src_qp.value()),
                 psn: inc.headers.bth.psn.value(),
             });
-            if self.state() == QpState::Rtr && self.config.qp_type == QpType::Rc {
+            if self.state() == QpState::Rtr && self.config.qp_type.is_connected() {
                 dev.raise(AsyncEventType::CommEst);
             }
         }
@@ -229,10 +238,6 @@ impl Qp {
         match self.state() {
             QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {}
             _ => return Err(DropReason::WrongState),
-        }
-        let connected = matches!(self.config.qp_type, QpType::Rc | QpType::Uc);
-        if connected && inc.src_gid != self.attr.ah.dgid {
-            return Err(DropReason::WrongSource);
         }
         Ok(())
     }
@@ -314,7 +319,32 @@ impl Qp {
     /// A completion found no room in its queue: enters ERR, unless already there.
     pub fn cq_overran<D: Device>(&mut self, dev: &mut D) {
         let (status, check) = (WcStatus::WrFlushErr, Check::CqOverrun);
-        self.fail(dev, Cause::CqOverrun, FirstCause { wr_id: None, psn: None, status, check });
+        self.catastrophe(dev, Cause::CqOverrun, FirstCause { wr_id: None, psn: None, status, check });
+    }
+
+    /// The device has stopped, of which the device tells: enters ERR, unless it does nothing yet.
+    pub fn device_stopped<D: Device>(&mut self, dev: &mut D) {
+        if self.state() != QpState::Reset {
+            let (status, check) = (WcStatus::FatalErr, Check::DeviceFatal);
+            self.fail(dev, Cause::DeviceFatal, FirstCause { wr_id: None, psn: None, status, check });
+        }
+    }
+
+    /// Somebody wants to see how its program takes a fatal error: enters ERR, unless it does nothing yet.
+    pub fn provoked<D: Device>(&mut self, dev: &mut D) {
+        if self.state() != QpState::Reset {
+            let (status, check) = (WcStatus::FatalErr, Check::Provoked);
+            self.catastrophe(dev, Cause::Provoked, FirstCause { wr_id: None, psn: None, status, check });
+        }
+    }
+
+    /// Enters ERR for what no completion can tell of, so that an event does (IBA 11.6.3.3).
+    fn catastrophe<D: Device>(&mut self, dev: &mut D, cause: Cause, first: FirstCause) {
+        let failed_before = self.state() == QpState::Err;
+        self.fail(dev, cause, first);
+        if !failed_before {
+            dev.raise(AsyncEventType::QpFatal);
+        }
     }
 
     pub(crate) fn note_first_cause<D: Device>(&mut self, dev: &mut D, cause: FirstCause) {
@@ -359,9 +389,48 @@ impl Qp {
         }
     }
 
+    /// The receive that the QP has in hand, as it ends: of a shared queue it is to be put back there.
+    pub fn take_held_receive(&mut self) -> Option<ReceiveWqe> {
+        self.resp.take_current_receive().or_else(|| self.resp.take_spare())
+    }
+
+    /// Forgets an unfinished message. Its receive is used by the next one: of this QP, or of whichever QP comes first.
+    pub(crate) fn drop_partial<D: Device>(&mut self, dev: &mut D) {
+        if let Some(receive) = self.resp.take_current_receive() {
+            self.keep_for_next(dev, receive);
+        }
+        if self.config.srq
+            && let Some(receive) = self.resp.take_spare()
+        {
+            dev.put_back(receive);
+        }
+    }
+
+    /// A receive was taken and not filled.
+    pub(crate) fn keep_for_next<D: Device>(&mut self, dev: &mut D, receive: ReceiveWqe) {
+        if receive.srq.is_some() {
+            dev.put_back(receive);
+        } else {
+            self.resp.work.spare.put(Some(receive));
+        }
+    }
+
+    /// What lies in a shared queue belongs to all its QPs: only what this one has in hand is flushed. No more will be taken,
+    /// which the program is told once, so that it knows when it has seen all (IBA 10.2.9.3, `ibv_get_async_event(3)`).
+    fn flush_shared<D: Device>(&mut self, dev: &mut D) {
+        self.resp.flush = false;
+        while let Some(w) = self.take_held_receive() {
+            dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr, Check::Flushed));
+        }
+        dev.raise(AsyncEventType::QpLastWqeReached);
+    }
+
     /// Completes every receive that is posted, and the one in use, with a flush error.
     pub(crate) fn flush_receives<D: Device>(&mut self, dev: &mut D) {
-        self.resp.drop_partial();
+        if self.config.srq {
+            return self.flush_shared(dev);
+        }
+        self.drop_partial(dev);
         while let Recv::Wqe(w) = self.take_receive(dev) {
             dev.complete_recv(self.recv_failure(w.wr_id, WcStatus::WrFlushErr, Check::Flushed));
         }

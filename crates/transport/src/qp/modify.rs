@@ -4,7 +4,7 @@ use glassnic_events::{AttrMask, Cause, Check, Event, FirstCause, QpState, WcStat
 use glassnic_wire::Psn;
 
 use super::Qp;
-use crate::attr::QpAttr;
+use crate::attr::{MigState, QpAttr};
 use crate::device::Device;
 use crate::held::Held;
 use crate::queue::SendQueue;
@@ -18,12 +18,23 @@ impl Qp {
         let from = self.state();
         let to = if mask.contains(AttrMask::STATE) { attr.qp_state } else { from };
         if to == QpState::Reset {
-            self.reset(sq);
+            self.reset(dev, sq);
         } else {
             let mut held = self.attr();
+            let migrates = mask.contains(AttrMask::PATH_MIG_STATE)
+                && held.path_mig_state == MigState::Armed
+                && attr.path_mig_state == MigState::Migrated;
             state::apply(mask, attr, &mut held);
             self.keep(&held);
             self.load(mask);
+            if migrates {
+                self.migrate(dev);
+            }
+            if mask.contains(AttrMask::PATH_MIG_STATE)
+                && let Some(few) = &mut self.few
+            {
+                few.refused_migration = false;
+            }
         }
         if to == QpState::Err && from != QpState::Err {
             self.req.stop();
@@ -84,7 +95,12 @@ impl Qp {
         }
     }
 
-    fn reset(&mut self, sq: &mut SendQueue) {
+    fn reset<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue) {
+        if self.config.srq
+            && let Some(receive) = self.take_held_receive()
+        {
+            dev.put_back(receive);
+        }
         self.attr = Held::default();
         self.req = Requester::default();
         self.resp = Responder::default();

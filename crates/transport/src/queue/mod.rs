@@ -93,6 +93,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_put_back_comes_next_and_a_resized_queue_keeps_what_it_has() {
+        let mut rq = RecvQueue::new(3, 2);
+        let credit = rq.credit();
+        let sge = |addr| Sge { addr, length: 8, lkey: 1 };
+        let post = |rq: &mut RecvQueue, id: u64| rq.post(id, [sge(id), sge(id + 100)].into_iter());
+        let id = |rq: &mut RecvQueue| rq.take().map(|w| (w.wr_id, w.sges[0].addr, w.sges.len()));
+        // Indices that wrapped around the ring of four.
+        for n in 0..7 {
+            post(&mut rq, n).unwrap();
+            assert_eq!(id(&mut rq), Some((n, n, 2)));
+            credit.release(1);
+        }
+        for n in 10..13 {
+            post(&mut rq, n).unwrap();
+        }
+        let first = rq.take().unwrap();
+        let second = rq.take().unwrap();
+        assert_eq!(post(&mut rq, 13), Err(PostError::Full { depth: 3 }));
+        rq.put_back(&second);
+        rq.put_back(&first);
+        assert_eq!((rq.posted(), rq.used()), (3, 3));
+        assert_eq!(id(&mut rq), Some((10, 10, 2)));
+
+        assert_eq!(rq.resize(2), Err(3), "the completion of the one that is taken was not polled");
+        rq.resize(9).unwrap();
+        for n in 13..19 {
+            post(&mut rq, n).unwrap();
+        }
+        assert_eq!(post(&mut rq, 19), Err(PostError::Full { depth: 9 }));
+        assert_eq!(id(&mut rq), Some((11, 11, 2)));
+        credit.release(2);
+        rq.resize(7).unwrap();
+        for n in 12..19 {
+            assert_eq!(id(&mut rq), Some((n, n, 2)));
+        }
+        assert_eq!((id(&mut rq), rq.depth()), (None, 7));
+    }
+
+    #[test]
     fn a_queue_without_slots_is_full_and_takes_none() {
         let (mut sq, mut rq) = (SendQueue::new(0, 1, 0), RecvQueue::new(0, 1));
         let none = || std::iter::empty::<Sge>();

@@ -123,6 +123,49 @@ impl RecvQueue {
         Some(wqe)
     }
 
+    /// Puts a receive that was taken back in front of the others. Its slot was not given back meanwhile, so there is room.
+    pub fn put_back(&mut self, receive: &ReceiveWqe) {
+        let max = usize::from(self.max_sge);
+        let Some(ring) = self.ring.as_deref_mut() else { return };
+        ring.head = ring.head.wrapping_sub(1);
+        let slot = ring.slot(ring.head);
+        let n = receive.sges.len().min(max);
+        if let (Some(ids), Some(sges)) = (ring.wr_ids.get_mut(slot), ring.sges.get_mut(slot * max..)) {
+            *ids = (receive.wr_id, n as u8);
+            for (to, sge) in sges.iter_mut().zip(receive.sges.iter().take(n)) {
+                *to = *sge;
+            }
+        }
+    }
+
+    /// Changes how many receives it holds. What is posted stays.
+    ///
+    /// # Errors
+    /// The slots that are in use, if they are more.
+    pub fn resize(&mut self, depth: u32) -> Result<(), u32> {
+        let used = self.used();
+        if used > depth {
+            return Err(used);
+        }
+        let max = usize::from(self.max_sge);
+        self.depth = depth;
+        let Some(old) = self.ring.as_deref_mut() else { return Ok(()) };
+        if old.wr_ids.is_empty() {
+            return Ok(());
+        }
+        let mut new = Ring::new();
+        Self::take_memory(depth, max, &mut new);
+        let mut at = old.head;
+        while at != old.tail {
+            let (from, to) = (old.slot(at), new.slot(at));
+            new.wr_ids[to] = old.wr_ids[from];
+            new.sges[to * max..(to + 1) * max].copy_from_slice(&old.sges[from * max..(from + 1) * max]);
+            at = at.wrapping_add(1);
+        }
+        (old.wr_ids, old.sges) = (new.wr_ids, new.sges);
+        Ok(())
+    }
+
     /// Forgets everything, with a new credit counter.
     pub fn reset(&mut self) {
         if let Some(ring) = &mut self.ring {

@@ -38,6 +38,7 @@ impl Qp {
                 }
             }
         }
+        self.finish_local(dev, sq);
         self.report_stop(dev, sq);
     }
 
@@ -135,6 +136,9 @@ impl Qp {
             return;
         }
         let w = *sq.wqe(sq.head());
+        if matches!(w.req.opcode, WrOpcode::Flush | WrOpcode::AtomicWrite) {
+            return self.empty_response(dev, sq, now, inc, info);
+        }
         if w.req.opcode != WrOpcode::RdmaRead || w.done || psn.is_before(w.response_psn) {
             return;
         }
@@ -168,6 +172,32 @@ impl Qp {
         if reaches {
             self.complete_head(dev, sq, WcStatus::Success, Check::None);
         }
+        self.note_progress(sq, now);
+    }
+
+    /// FLUSH and ATOMIC WRITE are answered as a READ of nothing is (IBA A19.4).
+    fn empty_response<D: Device>(
+        &mut self,
+        dev: &mut D,
+        sq: &mut SendQueue,
+        now: u64,
+        inc: &Incoming<'_>,
+        info: &OpcodeInfo,
+    ) {
+        let w = *sq.wqe(sq.head());
+        if w.done || inc.headers.bth.psn != w.first_psn {
+            return;
+        }
+        if info.position != Position::Only || !inc.payload.is_empty() || inc.npsn != 1 {
+            return self.fail_head(dev, sq, WcStatus::BadRespErr, Check::BadResponse);
+        }
+        let head = sq.head();
+        if let Some(wqe) = sq.wqe_mut(head) {
+            wqe.done = true;
+        }
+        self.req.una = end_psn(&w);
+        self.req.reads_out = self.req.reads_out.saturating_sub(1);
+        self.complete_head(dev, sq, WcStatus::Success, Check::None);
         self.note_progress(sq, now);
     }
 
@@ -243,7 +273,7 @@ impl Qp {
         if status == WcStatus::Success && !signalled {
             return;
         }
-        let read = if w.req.opcode.is_read_or_atomic() { w.length } else { 0 };
+        let read = if w.req.opcode.fetches() { w.length } else { 0 };
         dev.complete_send(Completion {
             wr_id: w.req.wr_id,
             status,

@@ -35,7 +35,7 @@ impl Qp {
 
     /// Sends again from the oldest unacknowledged packet, or gives up (IBA 9.7.5.2.8).
     pub(crate) fn retry<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) {
-        if self.req.retry_left == 0 {
+        if self.req.retry_left == 0 && !self.migrates_instead(dev) {
             return self.fail_head(dev, sq, WcStatus::RetryExcErr, Check::RetryExhausted);
         }
         self.req.retry_left -= 1;

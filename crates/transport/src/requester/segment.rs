@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use glassnic_events::{Check, Event, QpState, QpType, WcStatus, WrOpcode};
 use glassnic_wire::opcode::{HeaderSet, Kind, Opcode, Position, Service};
-use glassnic_wire::{AtomicEth, Headers, Psn, Reth};
+use glassnic_wire::{AtomicEth, Feth, Headers, Psn, Reth};
 
 use super::{ACK_EVERY, Moment, PSN_LIMIT, Stop, WINDOW_PACKETS};
 use crate::device::{Device, KeyFault, Span, Tx, TxPayload};
@@ -49,6 +49,11 @@ impl Qp {
                 Step::Send => {}
             }
             *budget -= 1;
+            let wqe = *sq.wqe(self.req.cursor.wqe);
+            if wqe.req.opcode.is_local() {
+                self.carry_out(dev, sq, &wqe);
+                continue;
+            }
             if self.req.cursor.wqe == self.req.assigned {
                 self.assign(sq);
             }
@@ -56,6 +61,8 @@ impl Qp {
             let sent = match wqe.req.opcode {
                 WrOpcode::RdmaRead => self.send_read(dev, &wqe),
                 o if o.is_atomic() => self.send_atomic(dev, &wqe),
+                WrOpcode::Flush => self.send_flush(dev, &wqe),
+                WrOpcode::AtomicWrite => self.send_atomic_write(dev, &wqe),
                 _ => self.send_data(dev, sq, &wqe),
             };
             match sent {
@@ -96,7 +103,7 @@ impl Qp {
             self.stop_at_cursor(status, check);
             return Step::Wait;
         }
-        let bytes = if wqe.req.opcode.is_read_or_atomic() {
+        let bytes = if wqe.req.opcode.is_read_or_atomic() || wqe.req.opcode.is_local() {
             0
         } else {
             let sent =
@@ -140,14 +147,44 @@ impl Qp {
         self.check_sges(dev, sq, index, wqe).map_err(|f| (WcStatus::LocProtErr, f.local_check()))
     }
 
+    /// Binds a window or invalidates a key, in its turn, once: an element that was done before is only passed, when
+    /// packets before it are sent again. It is finished when all before it is.
+    fn carry_out<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, wqe: &SendWqe) {
+        if !wqe.done {
+            let (pd, qpn) = (self.config.pd, self.config.qpn);
+            let done = if wqe.req.opcode == WrOpcode::BindMw {
+                dev.bind(pd, qpn, &wqe.req.bind_window()).map_err(|check| (WcStatus::MwBindErr, check))
+            } else {
+                dev.invalidate_own(pd, qpn, wqe.req.imm).map_err(|check| (WcStatus::LocQpOpErr, check))
+            };
+            if let Err((status, check)) = done {
+                return self.stop_at_cursor(status, check);
+            }
+            self.assign(sq);
+        }
+        self.req.cursor.wqe = self.req.cursor.wqe.wrapping_add(1);
+        self.finish_local(dev, sq);
+    }
+
+    /// Completes what needs no answer and has no predecessor left.
+    pub(crate) fn finish_local<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue) {
+        while sq.head() != self.req.assigned && sq.wqe(sq.head()).req.opcode.is_local() {
+            self.complete_head(dev, sq, WcStatus::Success, Check::None);
+        }
+    }
+
     /// Gives the element at the cursor its PSNs: now it has begun.
     fn assign(&mut self, sq: &mut SendQueue) {
         let (index, first, mtu) = (self.req.cursor.wqe, self.req.next_psn, self.mtu());
         let Some(w) = sq.wqe_mut(index) else { return };
         w.first_psn = first;
-        w.npsn = if w.req.opcode.is_atomic() { 1 } else { w.length.div_ceil(mtu).max(1) };
+        w.npsn = match w.req.opcode {
+            o if o.is_local() => 0,
+            o if o.is_atomic() => 1,
+            _ => w.length.div_ceil(mtu).max(1),
+        };
         w.response_psn = first;
-        w.done = false;
+        w.done = w.req.opcode.is_local();
         self.req.next_psn = end_psn(w);
         self.req.cursor.psn = first;
         self.req.assigned = index.wrapping_add(1);
@@ -158,6 +195,7 @@ impl Qp {
         match wqe.req.opcode {
             WrOpcode::Send | WrOpcode::SendWithImm | WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => true,
             WrOpcode::SendWithInv => self.config.qp_type == QpType::Rc,
+            WrOpcode::LocalInv | WrOpcode::BindMw => true,
             // The answer has to land in memory, so it cannot be inline.
             o if o.is_read_or_atomic() => {
                 self.config.qp_type == QpType::Rc
@@ -179,7 +217,7 @@ impl Qp {
         if wqe.req.flags.contains(SendFlags::INLINE) {
             return Ok(());
         }
-        let write = wqe.req.opcode.is_read_or_atomic();
+        let write = wqe.req.opcode.fetches();
         for s in sq.sges(index).iter().filter(|s| s.length > 0) {
             dev.local(self.config.pd, s.lkey, s.addr, u64::from(s.length), write)?;
         }
@@ -255,6 +293,28 @@ impl Qp {
         Ok(1)
     }
 
+    /// FLUSH: its header says what is to be reached, and whether in a range or the whole region (IBA A19).
+    fn send_flush<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let mut h = Headers::new(Opcode::RC_FLUSH, self.dest(), self.req.cursor.psn);
+        h.feth = Some(Feth(wqe.req.swap as u32));
+        let dma_len = wqe.req.compare_add as u32;
+        h.reth = Some(Reth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, dma_len });
+        h.bth.ack_req = true;
+        self.send(dev, h, 1, TxPayload::Bytes(&[]));
+        self.req.reads_out += 1;
+        Ok(1)
+    }
+
+    /// ATOMIC WRITE: its eight bytes were copied when it was posted.
+    fn send_atomic_write<D: Device>(&mut self, dev: &mut D, wqe: &SendWqe) -> Result<u32, KeyFault> {
+        let mut h = Headers::new(Opcode::RC_ATOMIC_WRITE, self.dest(), self.req.cursor.psn);
+        h.reth = Some(Reth { va: wqe.req.remote_addr, rkey: wqe.req.rkey, dma_len: 8 });
+        h.bth.ack_req = true;
+        self.send(dev, h, 1, TxPayload::Bytes(&wqe.req.compare_add.to_ne_bytes()));
+        self.req.reads_out += 1;
+        Ok(1)
+    }
+
     /// Book-keeping after a descriptor has left.
     fn note_sent<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64, wqe: &SendWqe, npsn: u32) {
         self.req.cursor.psn = self.req.cursor.psn + npsn;
@@ -281,10 +341,11 @@ impl Qp {
     pub(crate) fn send<D: Device>(
         &mut self,
         dev: &mut D,
-        headers: Headers,
+        mut headers: Headers,
         npsn: u32,
         payload: TxPayload<'_>,
     ) {
+        headers.bth.mig_req = self.mig_req();
         self.leaves(dev, &headers);
         dev.transmit(&Tx { path: &self.attr.ah, headers, npsn, payload });
     }

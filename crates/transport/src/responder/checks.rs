@@ -2,7 +2,7 @@
 
 use glassnic_events::{AsyncEventType, Cause, Check, DropReason, Event, FirstCause, WcStatus};
 use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
-use glassnic_wire::{NakCode, Psn, Syndrome};
+use glassnic_wire::{Feth, NakCode, Psn, Syndrome};
 
 use super::{Answer, Message};
 use crate::attr::AccessFlags;
@@ -63,7 +63,7 @@ impl Qp {
         info: &OpcodeInfo,
     ) -> Result<(), Fault> {
         self.check_sequence(info)?;
-        self.check_enabled(info)?;
+        self.check_enabled(inc, info)?;
         self.check_resources(info)?;
         self.check_length(inc, info)?;
         match info.kind {
@@ -71,6 +71,8 @@ impl Qp {
             Kind::Write => self.execute_write(dev, inc, info),
             Kind::ReadRequest => self.execute_read(dev, inc),
             Kind::CmpSwap | Kind::FetchAdd => self.execute_atomic(dev, inc, info),
+            Kind::Flush => self.execute_flush(dev, inc),
+            Kind::AtomicWrite => self.execute_atomic_write(dev, inc),
             _ => Err(Fault::Invalid(Check::OpcodeUnsupported)),
         }
     }
@@ -87,9 +89,10 @@ impl Qp {
     }
 
     /// The QP grants the kind of operation (`qp_access_flags`).
-    fn check_enabled(&self, info: &OpcodeInfo) -> Result<(), Fault> {
+    fn check_enabled(&self, inc: &Incoming<'_>, info: &OpcodeInfo) -> Result<(), Fault> {
         let needs = match info.kind {
-            Kind::Write => AccessFlags::REMOTE_WRITE,
+            Kind::Write | Kind::AtomicWrite => AccessFlags::REMOTE_WRITE,
+            Kind::Flush => flush_rights(inc).ok_or(Fault::Invalid(Check::OpcodeUnsupported))?.0,
             Kind::ReadRequest => AccessFlags::REMOTE_READ,
             Kind::CmpSwap | Kind::FetchAdd => AccessFlags::REMOTE_ATOMIC,
             _ => return Ok(()),
@@ -99,7 +102,8 @@ impl Qp {
 
     /// The QP has room for another READ or atomic (`max_dest_rd_atomic`).
     fn check_resources(&self, info: &OpcodeInfo) -> Result<(), Fault> {
-        if !matches!(info.kind, Kind::ReadRequest | Kind::CmpSwap | Kind::FetchAdd) {
+        use Kind as K;
+        if !matches!(info.kind, K::ReadRequest | K::CmpSwap | K::FetchAdd | K::Flush | K::AtomicWrite) {
             return Ok(());
         }
         if self.resp.reads_due() < usize::from(self.attr.max_dest_rd_atomic) {
@@ -168,6 +172,9 @@ impl Qp {
                 self.resp.acknowledge_again(newest, Syndrome::ack(Syndrome::NO_CREDITS));
             }
             Kind::ReadRequest => self.repeat_read(dev, inc),
+            // A flush that is made twice is one; what an atomic write has written may have been overwritten since.
+            Kind::Flush if self.flush_asked(dev, inc).is_err() => {}
+            Kind::Flush | Kind::AtomicWrite => self.answer_empty_again(psn),
             Kind::CmpSwap | Kind::FetchAdd => {
                 let Some(saved) = self.resp.work.atomics.iter().rev().find(|a| a.psn == psn).copied() else {
                     return self.dropped(dev, inc, DropReason::Duplicate);
@@ -224,6 +231,14 @@ impl Qp {
         self.resp.answer_again(again(true));
     }
 
+    /// The answer of a FLUSH or ATOMIC WRITE is due again, unless it still is.
+    fn answer_empty_again(&mut self, psn: Psn) {
+        if !self.resp.work.answers.iter().any(|a| a.psn() == psn) {
+            let msn = self.resp.msn;
+            self.resp.answer_again(Answer::empty(psn, msn, true));
+        }
+    }
+
     /// Turns a fault into its NAK, its completion and its state (IBA table 58): here and nowhere else.
     pub(crate) fn refuse<D: Device>(&mut self, dev: &mut D, psn: Psn, fault: Fault) {
         let (code, status, check) = match fault {
@@ -270,6 +285,15 @@ impl Qp {
         let msn = self.resp.msn;
         self.resp.work.answers.push_back(Answer::Ack { psn, syndrome: Syndrome::nak(code), msn });
     }
+}
+
+/// What a FLUSH asks for, and whether of the whole region (IBA A19.3.3): placement in bits 0 to 3, selectivity in 4 and 5.
+pub(crate) fn flush_rights(inc: &Incoming<'_>) -> Option<(AccessFlags, bool)> {
+    let Feth(bits) = inc.headers.feth?;
+    let (placement, selectivity) = (bits & 0xf, bits >> 4 & 3);
+    let rights = AccessFlags::from_bits(placement * AccessFlags::FLUSH_GLOBAL.bits())?;
+    let known = !rights.is_empty() && AccessFlags::FLUSH.contains(rights) && selectivity < 2;
+    known.then_some((rights, selectivity == 1))
 }
 
 /// The PSNs that a request takes.

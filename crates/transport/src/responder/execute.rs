@@ -4,7 +4,7 @@ use glassnic_events::{Check, WcOpcode};
 use glassnic_wire::Syndrome;
 use glassnic_wire::opcode::{Kind, OpcodeInfo, Position};
 
-use super::checks::Fault;
+use super::checks::{Fault, flush_rights};
 use super::{Answer, Message};
 use crate::device::{AtomicOp, Device, Incoming, KeyFault, Payload, Recv, RemoteAccess};
 use crate::qp::Qp;
@@ -30,7 +30,8 @@ impl Qp {
         let stored = if total > receive.capacity().min(MAX_MESSAGE) {
             Err(Fault::TooLong)
         } else {
-            scatter(dev, self.config.pd, &receive, received as u32, &inc.payload).map_err(Fault::Local)
+            scatter(dev, self.receive_pd(&receive), &receive, received as u32, &inc.payload)
+                .map_err(Fault::Local)
         };
         // On a fault the receive stays with the message: RC reports it, UC uses it for the next message.
         if let Err(fault) = stored {
@@ -170,6 +171,54 @@ impl Qp {
         Ok(())
     }
 
+    /// FLUSH.
+    pub(crate) fn execute_flush<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>) -> Result<(), Fault> {
+        self.flush_asked(dev, inc)?;
+        self.finish_empty();
+        Ok(())
+    }
+
+    /// The memory's part of a FLUSH.
+    pub(crate) fn flush_asked<D: Device>(&mut self, dev: &mut D, inc: &Incoming<'_>) -> Result<(), Fault> {
+        let (Some(r), Some((rights, whole))) = (inc.headers.reth, flush_rights(inc)) else {
+            return Err(Fault::Invalid(Check::PacketLength));
+        };
+        let range = (!whole).then_some((r.va, u64::from(r.dma_len)));
+        dev.flush(self.config.pd, self.config.qpn, r.rkey, range, rights).map_err(Fault::Access)
+    }
+
+    /// ATOMIC WRITE: eight bytes at once.
+    pub(crate) fn execute_atomic_write<D: Device>(
+        &mut self,
+        dev: &mut D,
+        inc: &Incoming<'_>,
+    ) -> Result<(), Fault> {
+        let Some(r) = inc.headers.reth.filter(|r| r.dma_len == 8) else {
+            return Err(Fault::Invalid(Check::PacketLength));
+        };
+        // So small a payload travels in the descriptor on every link.
+        let Payload::Bytes(bytes) = inc.payload else { return Err(Fault::Invalid(Check::PacketLength)) };
+        let Ok(bytes) = <[u8; 8]>::try_from(bytes) else { return Err(Fault::Invalid(Check::PacketLength)) };
+        if r.va % 8 != 0 {
+            return Err(Fault::Invalid(Check::AtomicUnaligned));
+        }
+        let at = dev
+            .remote(self.config.pd, self.config.qpn, r.rkey, r.va, 8, RemoteAccess::Word)
+            .map_err(Fault::Access)?;
+        dev.atomic(at, AtomicOp::Write(u64::from_ne_bytes(bytes))).map_err(Fault::Access)?;
+        self.finish_empty();
+        Ok(())
+    }
+
+    /// A request was executed that takes one PSN and is answered with nothing.
+    fn finish_empty(&mut self) {
+        let psn = self.resp.expected;
+        self.resp.expected = psn.next();
+        self.resp.count_message();
+        let msn = self.resp.msn;
+        self.resp.work.answers.push_back(Answer::empty(psn, msn, false));
+    }
+
     /// A SEND or WRITE packet was executed.
     fn finish(&mut self, inc: &Incoming<'_>, message_ends: bool) {
         self.resp.expected = self.resp.expected + inc.npsn;
@@ -180,6 +229,11 @@ impl Qp {
             let newest = self.resp.expected.prev();
             self.resp.acknowledge(newest, Syndrome::ack(Syndrome::NO_CREDITS));
         }
+    }
+
+    /// The protection domain that the keys of a receive belong to.
+    pub(crate) fn receive_pd(&self, receive: &ReceiveWqe) -> u32 {
+        receive.srq.map_or(self.config.pd, |srq| srq.pd)
     }
 
     /// The completion of a receive.

@@ -48,6 +48,11 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// A READ of nothing, which answers FLUSH and ATOMIC WRITE.
+    pub(crate) fn empty(psn: Psn, msn: u32, repeat: bool) -> Self {
+        Self::Read { psn, va: 0, rkey: 0, left: 0, first: true, msn, repeat }
+    }
+
     pub(crate) fn psn(&self) -> Psn {
         match self {
             Self::Ack { psn, .. } | Self::Atomic { psn, .. } | Self::Read { psn, .. } => *psn,
@@ -169,13 +174,6 @@ impl Responder {
         match self.work.message.take() {
             Message::Send { receive, .. } => Some(receive),
             _ => None,
-        }
-    }
-
-    /// Forgets an unfinished message; its receive is used by the next one.
-    pub(crate) fn drop_partial(&mut self) {
-        if let Some(receive) = self.take_current_receive() {
-            self.work.spare.put(Some(receive));
         }
     }
 

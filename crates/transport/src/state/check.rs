@@ -3,7 +3,7 @@
 use glassnic_events::{AttrMask, Field, IndexSet, Limit, QpState, QpType, Rule, Transition};
 
 use super::table::check_transition;
-use crate::attr::{AccessFlags, AddressVector, Mtu, QpAttr};
+use crate::attr::{AccessFlags, AddressVector, MigState, Mtu, QpAttr};
 
 /// What the checks need to know of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,7 @@ pub fn check_attrs(
     check_access(facts, mask, offered)?;
     check_path(facts, at, mask, offered, current)?;
     check_alternate_path(facts, mask, offered)?;
+    check_migration(at, mask, offered, current)?;
     check_mtu(facts, mask, offered, current)?;
     check_read_depths(facts, mask, offered)?;
     check_codes(mask, offered)
@@ -204,6 +205,20 @@ fn check_alternate_path(facts: &DeviceFacts<'_>, mask: AttrMask, offered: &QpAtt
     }
     check_pkey_index(Field::AltPkeyIndex, offered.alt_pkey_index, port)?;
     at_most(Field::AltTimeout, offered.alt_timeout, 31)
+}
+
+/// A program may ask for REARM, once an alternate path is loaded, and for MIGRATED; ARMED is what the two ends come to by
+/// themselves (IBA 17.2.8.1).
+fn check_migration(at: Transition, mask: AttrMask, offered: &QpAttr, current: &QpAttr) -> Result<(), Rule> {
+    if !mask.contains(AttrMask::PATH_MIG_STATE) {
+        return Ok(());
+    }
+    at_most(Field::PathMigState, offered.path_mig_state as u32, MigState::Rearm as u32)?;
+    let loaded = mask.contains(AttrMask::ALT_PATH) || current.alt_port_num != 0;
+    if offered.path_mig_state == MigState::Rearm && !loaded {
+        return Err(Rule::MissingAttrs { at, missing: AttrMask::ALT_PATH });
+    }
+    Ok(())
 }
 
 /// RoCE has no local identifiers: only a global route says where to go (IBA annex A17.4.2).

@@ -319,6 +319,23 @@ fn a_draining_queue_can_only_be_stopped() {
 }
 
 #[test]
+fn migration_is_asked_for_with_an_alternate_path_and_never_armed_by_a_program() {
+    let check = |path_mig_state, alt_port_num, mask| {
+        let current = QpAttr { alt_port_num, ..good(QpState::Rts) };
+        let offered = QpAttr { path_mig_state, alt_port_num: 1, alt_ah: path(1), ..good(QpState::Rts) };
+        check_modify(&device(), QpType::Rc, &current, AttrMask::PATH_MIG_STATE | mask, &offered).err()
+    };
+    let at = Transition { qp_type: QpType::Rc, from: QpState::Rts, to: QpState::Rts };
+    let (none, alt) = (AttrMask::empty(), AttrMask::ALT_PATH);
+    assert_eq!(check(MigState::Rearm, 0, none), Some(Rule::MissingAttrs { at, missing: alt }));
+    assert_eq!(check(MigState::Rearm, 0, alt), None);
+    assert_eq!(check(MigState::Rearm, 1, none), None);
+    assert_eq!(check(MigState::Migrated, 0, none), None);
+    let armed = Rule::OutOfRange { what: Field::PathMigState, offered: 2, min: 0, max: 1 };
+    assert_eq!(check(MigState::Armed, 1, none), Some(armed));
+}
+
+#[test]
 fn an_address_vector_in_sqd_may_change_the_port() {
     let current = good(QpState::Sqd);
     let offered = QpAttr { ah: path(2), ..good(QpState::Sqd) };

@@ -251,7 +251,19 @@ bodies! {
         reserved: [u8; 8] = 48;
     }
 
-    /// CREATE_CQ, RESIZE_CQ, CREATE_SRQ, MODIFY_SRQ: a queue and its size.
+    /// ALLOC_MW (ibv_alloc_mw(3)).
+    AllocMw for [AllocMw] {
+        /// `enum ibv_mw_type`.
+        mw_type: u8 = 12;
+        /// Always zero.
+        reserved0: [u8; 3] = 13;
+        /// R_Key granted.
+        rkey: U32 = 16;
+        /// Always zero.
+        reserved1: [u8; 36] = 20;
+    }
+
+    /// CREATE_CQ, MODIFY_CQ, RESIZE_CQ, CREATE_SRQ, MODIFY_SRQ: a queue and its size.
     CreateQueue for [CreateCq, ModifyCq, ResizeCq, CreateSrq, ModifySrq] {
         /// Entries asked for.
         entries: U32 = 12;
@@ -265,8 +277,12 @@ bodies! {
         comp_vector: U32 = 28;
         /// Limit of an SRQ at which it raises an event.
         limit: U32 = 32;
+        /// Completions that an event of a CQ stands for.
+        moderate_count: U16 = 36;
+        /// The longest that an event of a CQ is held back, in microseconds.
+        moderate_period: U16 = 38;
         /// Always zero.
-        reserved: [u8; 20] = 36;
+        reserved: [u8; 16] = 40;
     }
 
     /// CREATE_AH: `ibv_ah_attr` (ibv_create_ah(3)).

@@ -92,6 +92,10 @@ command_opcodes! {
     DetachMcast = 0x001f, "DETACH_MCAST";
     /// The attributes of a port were asked for.
     QueryPort = 0x0020, "QUERY_PORT";
+    /// Device memory is taken.
+    AllocDm = 0x0021, "ALLOC_DM";
+    /// Device memory is given back.
+    FreeDm = 0x0022, "FREE_DM";
     /// A QP moved from one state to another, by command or by itself.
     StateMoved = 0x0100, "STATE_MOVED";
     /// A call was refused.
