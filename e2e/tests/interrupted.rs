@@ -25,8 +25,9 @@ impl Place {
 
     fn program(&self, words: &[&str]) -> Program {
         let command = product::glassnic().display().to_string();
-        // A group of its own, as a terminal's.
-        let program = Program::plain(["setsid", command.as_str()]).args(words.iter().copied());
+        // A group of its own, as a terminal's; and whoever runs the tests may ignore its hanging up (nohup(1)).
+        let program = Program::plain(["env", "--default-signal=HUP", "setsid", command.as_str()])
+            .args(words.iter().copied());
         program.env("GLASSNIC_DIR", &self.file("nics")).env("GLASSNIC_LANG", "en")
     }
 

@@ -98,11 +98,13 @@ impl Nic {
     /// Takes `length` bytes of device memory (`ibv_alloc_dm(3)`).
     ///
     /// # Errors
-    /// No bytes at all, more than there are in all or are left.
+    /// A device that has stopped, no bytes at all, more than there are in all or are left.
     pub fn alloc_dm(&mut self, length: u64, now: u64) -> Result<u32, Refusal> {
         let limit = self.limits.max_dm_size;
         let used: u64 = self.dms.iter().map(|(_, dm)| dm.length.next_multiple_of(DM_STEP)).sum();
-        let rule = if limit == 0 {
+        let rule = if let Err(rule) = self.runs() {
+            Some(rule)
+        } else if limit == 0 {
             Some(Rule::NotSupported { what: Field::Length, value: length })
         } else if length == 0 {
             Some(Rule::ZeroLength { what: Field::Length })

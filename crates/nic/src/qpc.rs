@@ -190,15 +190,16 @@ impl Image {
 
     /// Writes the lines `from_line ..` to a context. There is one writer at a time, the holder of the NIC.
     pub fn store(&self, words: &[AtomicU64], from_line: usize) {
-        let Some(words) = words.first_chunk::<{ QPC_LEN / 8 }>() else { return };
-        let sequence = &words[SEQUENCE_WORD];
+        let Some(sequence) = words.get(SEQUENCE_WORD) else { return };
         let old = sequence.load(Ordering::Relaxed);
         let next = (old as u32 | 1).wrapping_add(1);
         let keep = if from_line == 0 { self.get(Field::Qkey) << 32 } else { old & !0xffff_ffff };
         sequence.store(old & !0xffff_ffff | u64::from(old as u32 | 1), Ordering::Relaxed);
         fence(Ordering::Release);
         let values = self.0.as_chunks::<8>().0;
-        for i in from_line * 8..words.len().min(values.len()) {
+        let len = words.len().min(values.len());
+        let (words, values) = (&words[..len], &values[..len]);
+        for i in from_line * 8..len {
             if i != SEQUENCE_WORD {
                 words[i].store(u64::from_le_bytes(values[i]), Ordering::Relaxed);
             }

@@ -206,7 +206,8 @@ impl Nic {
     /// the limit already says so at once.
     ///
     /// # Errors
-    /// More than `max_srq_wr`, fewer than are in use, a limit above the size; then nothing has changed.
+    /// A device that has stopped, more than `max_srq_wr`, fewer than are in use, a limit above the size; then nothing has
+    /// changed.
     pub fn modify_srq(
         &mut self,
         handle: u32,
@@ -214,7 +215,7 @@ impl Nic {
         limit: Option<u32>,
         now: u64,
     ) -> Result<(), Refusal> {
-        let changed = self.srq(handle).and_then(|srq| {
+        let changed = self.runs().and_then(|()| self.srq(handle)).and_then(|srq| {
             max_wr.map_or(Ok(()), |max_wr| self.check_srq_size(max_wr))?;
             let mut inner = srq.lock();
             let depth = max_wr.unwrap_or(inner.queue.depth());

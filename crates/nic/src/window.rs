@@ -261,10 +261,12 @@ impl Nic {
     /// Allocates a memory window (`ibv_alloc_mw(3)`).
     ///
     /// # Errors
-    /// Bad PD, no windows on this device, `max_mw`.
+    /// A device that has stopped, bad PD, no windows on this device, `max_mw`.
     pub fn alloc_mw(&mut self, pd: u32, kind: WindowType, now: u64) -> Result<Windowed, Refusal> {
         let limit = self.limits.max_mw;
-        let rule = if limit == 0 {
+        let rule = if let Err(rule) = self.runs() {
+            Some(rule)
+        } else if limit == 0 {
             Some(Rule::NotSupported { what: glassnic_events::Field::MwType, value: kind as u64 })
         } else if self.pds.get(pd).is_none() {
             Some(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd })

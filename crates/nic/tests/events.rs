@@ -6,7 +6,8 @@ use glassnic_events::{AsyncEventType as E, AttrMask, Errno, QpState, QpType, err
 use glassnic_nic::context::{ContextMemory, Header, Layout};
 use glassnic_nic::limits::Limits;
 use glassnic_nic::port::Port;
-use glassnic_nic::{Nic, Notifier, QpInit, QpShared, REQUEST_REFUSED, Subject, World, request};
+use glassnic_nic::window::WindowType;
+use glassnic_nic::{Nic, Notifier, QpInit, QpShared, REQUEST_REFUSED, SrqAttr, Subject, World, request};
 use glassnic_transport::attr::{AddressVector, Mtu, QpAttr, QpCap};
 use glassnic_transport::{AtomicOp, KeyFault, Payload, SendFlags, SendRequest, Tx};
 use glassnic_wire::{Qpn, Service};
@@ -136,6 +137,8 @@ fn nothing_leaves_a_port_that_was_taken_down() {
 fn a_device_that_has_stopped_serves_only_what_ends_objects() {
     let (mut nic, told) = nic();
     let (qp, cq, pd) = ready(&mut nic, 16);
+    let shared = SrqAttr { max_wr: 4, max_sge: 1, limit: 0 };
+    let srq = nic.create_srq(pd, &shared, 0).unwrap().handle;
     let mut wire = Wire::default();
     assert!(nic.provoke(&mut wire, E::DeviceFatal, 0, 1));
     assert!(nic.provoke(&mut wire, E::DeviceFatal, 0, 1), "again: nothing happens");
@@ -148,11 +151,16 @@ fn a_device_that_has_stopped_serves_only_what_ends_objects() {
         nic.resize_cq(cq, 4, 2).unwrap_err(),
         nic.modify_qp(&mut wire, qp.qpn, AttrMask::STATE, &to_reset, 2).unwrap_err(),
         nic.query_qp(qp.qpn, AttrMask::STATE, 2).unwrap_err(),
+        nic.alloc_mw(pd, WindowType::One, 2).unwrap_err(),
+        nic.alloc_dm(64, 2).unwrap_err(),
+        nic.create_srq(pd, &shared, 2).unwrap_err(),
+        nic.modify_srq(srq, Some(8), None, 2).unwrap_err(),
     ];
     for refusal in refused {
         assert_eq!(errno(&refusal.rule), Errno(5), "{refusal:?}");
     }
     nic.destroy_qp(qp.qpn, 3).unwrap();
+    nic.destroy_srq(srq, 3).unwrap();
     nic.destroy_cq(cq, 3).unwrap();
     nic.dealloc_pd(pd, 3).unwrap();
 }

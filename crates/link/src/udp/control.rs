@@ -21,27 +21,34 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Source address of a path, and its TOS and TTL where they are not what the socket gives; room is left for the
-    /// segment size.
+    /// Source address of a path, and its TOS and TTL, where they are not what the kernel chooses itself; room is left for
+    /// the segment size.
     pub(super) fn for_path(path: &Path) -> Self {
         let mut control = Self { bytes: ControlBytes([0; CONTROL_LEN]), len: 0 };
         let tos = Some(i32::from(path.tos)).filter(|tos| *tos != TOS);
         let hop_limit = Some(i32::from(path.hop_limit)).filter(|limit| *limit != HOP_LIMIT);
-        match path.flow.src.to_canonical() {
+        let (src, dst) = (path.flow.src.to_canonical(), path.flow.dst.to_canonical());
+        // What goes to an address of this host comes from that address (ip-address(8), RFC 6724 rule 1).
+        let says_source = src != dst || path.scope_id != 0;
+        match src {
             IpAddr::V4(src) => {
-                // in_pktinfo: interface (0: as routed), source, unused.
-                let mut info = [0; 12];
-                info[4..8].copy_from_slice(&src.octets());
-                control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+                if says_source {
+                    // in_pktinfo: interface (0: as routed), source, unused.
+                    let mut info = [0; 12];
+                    info[4..8].copy_from_slice(&src.octets());
+                    control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+                }
                 control.push_int(libc::IPPROTO_IP, libc::IP_TOS, tos);
                 control.push_int(libc::IPPROTO_IP, libc::IP_TTL, hop_limit);
             }
             IpAddr::V6(src) => {
-                // in6_pktinfo: source, interface (0: as routed).
-                let mut info = [0; 20];
-                info[..16].copy_from_slice(&src.octets());
-                info[16..].copy_from_slice(&path.scope_id.to_ne_bytes());
-                control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+                if says_source {
+                    // in6_pktinfo: source, interface (0: as routed).
+                    let mut info = [0; 20];
+                    info[..16].copy_from_slice(&src.octets());
+                    info[16..].copy_from_slice(&path.scope_id.to_ne_bytes());
+                    control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+                }
                 control.push_int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos);
                 control.push_int(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, hop_limit);
             }
