@@ -181,6 +181,12 @@ impl<W: World> Env<'_, W> {
         receive
     }
 
+    /// Keeps which access failed, for the refusal that follows from it.
+    fn turn_down(&self, check: Check, pd: u32, key: u32, remote: bool, (addr, len): (u64, u64)) {
+        let region = self.mrs.region(key, remote);
+        self.turned_down.set(Some(KeyAccess { check, key, addr, len, pd, region }));
+    }
+
     /// Memory that pages on demand is looked for before it is read, or where it is to be there `now`.
     fn paged_in(&self, at: u64, len: u64, write: bool, now: bool) -> Result<u64, KeyFault> {
         let asks = at & GUARD != 0 && (now || !write);
@@ -228,15 +234,7 @@ impl<W: World> Device for Env<'_, W> {
         let found =
             self.mrs.local(pd, lkey, addr, len, write).and_then(|at| self.paged_in(at, len, write, false));
         found.inspect_err(|fault| {
-            let region = self.mrs.region(lkey, false);
-            self.turned_down.set(Some(KeyAccess {
-                check: fault.local_check(),
-                key: lkey,
-                addr,
-                len,
-                pd,
-                region,
-            }));
+            self.turn_down(fault.local_check(), pd, lkey, false, (addr, len));
         })
     }
 
@@ -253,24 +251,14 @@ impl<W: World> Device for Env<'_, W> {
             (access != RemoteAccess::Read, matches!(access, RemoteAccess::Atomic | RemoteAccess::Word));
         let found = self.mrs.remote(pd, qpn.value(), rkey, addr, len, access);
         found.and_then(|at| self.paged_in(at, len, write, now)).inspect_err(|fault| {
-            let region = self.mrs.region(rkey, true);
-            self.turned_down.set(Some(KeyAccess {
-                check: fault.remote_check(),
-                key: rkey,
-                addr,
-                len,
-                pd,
-                region,
-            }));
+            self.turn_down(fault.remote_check(), pd, rkey, true, (addr, len));
         })
     }
 
     fn invalidate(&mut self, pd: u32, qpn: Qpn, rkey: u32) -> Result<(), KeyFault> {
         // Only memory windows of type 2 may be invalidated by a peer; a region of ibv_reg_mr may not (IBA 10.6.5).
         let handle = self.mrs.invalidate(pd, qpn.value(), rkey).inspect_err(|fault| {
-            let region = self.mrs.region(rkey, true);
-            let check = fault.remote_check();
-            self.turned_down.set(Some(KeyAccess { check, key: rkey, addr: 0, len: 0, pd, region }));
+            self.turn_down(fault.remote_check(), pd, rkey, true, (0, 0));
         })?;
         self.mrs.show_window(self.memory, handle);
         Ok(())
@@ -286,9 +274,7 @@ impl<W: World> Device for Env<'_, W> {
     ) -> Result<(), KeyFault> {
         let (addr, len) = range.unwrap_or_default();
         self.mrs.flushable(pd, rkey, range, rights).inspect_err(|fault| {
-            let region = self.mrs.region(rkey, true);
-            let check = fault.remote_check();
-            self.turned_down.set(Some(KeyAccess { check, key: rkey, addr, len, pd, region }));
+            self.turn_down(fault.remote_check(), pd, rkey, true, (addr, len));
         })?;
         // What was written by the device is in memory that all processors see alike; what is left is its order.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);

@@ -191,14 +191,7 @@ impl Qp {
         if info.position != Position::Only || !inc.payload.is_empty() || inc.npsn != 1 {
             return self.fail_head(dev, sq, WcStatus::BadRespErr, Check::BadResponse);
         }
-        let head = sq.head();
-        if let Some(wqe) = sq.wqe_mut(head) {
-            wqe.done = true;
-        }
-        self.req.una = end_psn(&w);
-        self.req.reads_out = self.req.reads_out.saturating_sub(1);
-        self.complete_head(dev, sq, WcStatus::Success, Check::None);
-        self.note_progress(sq, now);
+        self.answer_head(dev, sq, now);
     }
 
     fn atomic_response<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64, inc: &Incoming<'_>) {
@@ -217,11 +210,16 @@ impl Qp {
         if let Err(f) = self.scatter_to(dev, sq, 0, 8, &Payload::Bytes(&bytes)) {
             return self.fail_head(dev, sq, WcStatus::LocProtErr, f.local_check());
         }
+        self.answer_head(dev, sq, now);
+    }
+
+    /// The head, an element with an answer of one packet, has got it.
+    fn answer_head<D: Device>(&mut self, dev: &mut D, sq: &mut SendQueue, now: u64) {
         let head = sq.head();
+        self.req.una = end_psn(sq.wqe(head));
         if let Some(wqe) = sq.wqe_mut(head) {
             wqe.done = true;
         }
-        self.req.una = end_psn(&w);
         self.req.reads_out = self.req.reads_out.saturating_sub(1);
         self.complete_head(dev, sq, WcStatus::Success, Check::None);
         self.note_progress(sq, now);
