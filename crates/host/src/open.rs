@@ -203,7 +203,7 @@ impl OpenNic {
         let seed = u64::from_ne_bytes(random);
         let limits = device.limits;
         let layout = layout(&limits);
-        let segment = Segment::create(runtime.node.as_deref(), layout.len())?;
+        let (segment, unpublished) = Segment::create(runtime.node.as_deref(), layout.len())?;
         let memory = ContextMemory::create(Arc::new(segment), layout)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         memory.set_name(&device.name);
@@ -216,6 +216,8 @@ impl OpenNic {
         }
         // Last: a reader takes a segment without it for one that is being made.
         memory.set(Header::Pid, std::process::id().into());
+        // Without a name it serves its program as well.
+        let _ = unpublished.publish();
         hub.memory.get_or_init(|| memory.clone());
         let nic = Nic::new(limits, device.port(), memory, hub.clone(), seed);
         runtime.background.start(runtime);

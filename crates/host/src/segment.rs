@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use glassnic_link::directory::Node;
@@ -17,33 +19,72 @@ use crate::open::KEEP_VARIABLE;
 #[derive(Debug)]
 pub(crate) struct Segment {
     map: MmapRaw,
-    file: Option<(std::os::fd::OwnedFd, String)>,
+    place: Option<Arc<Place>>,
     pid: u32,
 }
+
+/// A segment's name in the directory.
+#[derive(Debug)]
+struct Place {
+    folder: OwnedFd,
+    name: String,
+}
+
+/// The file of a segment, which has no name as long as it is being made: a process that is killed meanwhile leaves nothing,
+/// and nobody sees half of a segment.
+#[derive(Debug)]
+pub(crate) struct Unpublished(Option<(File, Arc<Place>)>);
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Segment {
-    /// Zeroed memory of `len` bytes; nameless where there is no directory.
+    /// Zeroed memory of `len` bytes; nameless for good where there is no directory.
     ///
     /// # Errors
     /// System calls.
-    pub(crate) fn create(node: Option<&Node>, len: usize) -> io::Result<Self> {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let (fd, file) = match node {
-            Some(node) => {
-                let me = node.me();
-                let name = format!("nic-{}-{}-{number}", me.slot, me.generation);
-                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-                let _ = rustix::fs::unlinkat(node.folder(), &name, AtFlags::empty());
-                let fd = rustix::fs::openat(node.folder(), &name, flags, Mode::RUSR | Mode::WUSR)?;
-                (fd, Some((node.folder().try_clone_to_owned()?, name)))
-            }
-            None => (rustix::fs::memfd_create("glassnic", MemfdFlags::CLOEXEC)?, None),
+    pub(crate) fn create(node: Option<&Node>, len: usize) -> io::Result<(Self, Unpublished)> {
+        let place = node.map(Place::next).transpose()?.map(Arc::new);
+        let (fd, is_named) = match &place {
+            Some(place) => place.make()?,
+            None => (rustix::fs::memfd_create("glassnic", MemfdFlags::CLOEXEC)?, true),
         };
-        let fd = File::from(fd);
-        fd.set_len(len as u64)?;
-        Ok(Self { map: MmapRaw::map_raw(&fd)?, file, pid: std::process::id() })
+        let file = File::from(fd);
+        file.set_len(len as u64)?;
+        let segment = Self { map: MmapRaw::map_raw(&file)?, place, pid: std::process::id() };
+        let unpublished = segment.place.clone().filter(|_| !is_named).map(|place| (file, place));
+        Ok((segment, Unpublished(unpublished)))
+    }
+}
+
+impl Place {
+    fn next(node: &Node) -> io::Result<Self> {
+        let (number, me) = (COUNT.fetch_add(1, Ordering::Relaxed), node.me());
+        let name = format!("nic-{}-{}-{number}", me.slot, me.generation);
+        Ok(Self { folder: node.folder().try_clone_to_owned()?, name })
+    }
+
+    /// A new file, and whether it has the name already: that is so on file systems which know no file without one.
+    fn make(&self) -> io::Result<(OwnedFd, bool)> {
+        let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        // Left by one of our slot and generation in another life of the folder.
+        let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+        if let Ok(fd) = rustix::fs::openat(&self.folder, ".", flags | OFlags::TMPFILE, mode) {
+            return Ok((fd, false));
+        }
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        Ok((rustix::fs::openat(&self.folder, &self.name, flags, mode)?, true))
+    }
+}
+
+impl Unpublished {
+    /// Gives the segment its name, now that it is whole (open(2), `O_TMPFILE`).
+    ///
+    /// # Errors
+    /// System calls; also where there is no `/proc`. The NIC works then, and nobody sees it from outside.
+    pub(crate) fn publish(self) -> io::Result<()> {
+        let Some((file, place)) = self.0 else { return Ok(()) };
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(rustix::fs::linkat(rustix::fs::CWD, path, &place.folder, &place.name, AtFlags::SYMLINK_FOLLOW)?)
     }
 }
 
@@ -88,9 +129,9 @@ impl Words for Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        let Some((folder, name)) = self.file.take() else { return };
+        let Some(place) = self.place.take() else { return };
         if std::process::id() == self.pid && !is_kept(std::env::var(KEEP_VARIABLE).ok().as_deref()) {
-            let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&place.folder, &place.name, AtFlags::empty());
         }
     }
 }
@@ -98,6 +139,27 @@ impl Drop for Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program may be killed at any time, and what nobody knows to be a NIC would lie about for good.
+    #[test]
+    fn a_segment_that_is_being_made_is_seen_by_nobody_and_left_by_nobody() {
+        let folder = std::env::temp_dir().join(format!("glassnic-segment-{}", std::process::id()));
+        let node = Node::join_in(&folder).unwrap();
+        let names = || {
+            let entries = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+            entries.filter(|name| owner(name).is_some()).collect::<Vec<_>>()
+        };
+        let (segment, unpublished) = Segment::create(Some(&node), 4096).unwrap();
+        let name = segment.place.as_ref().unwrap().name.clone();
+        assert_eq!(names(), [""; 0]);
+        segment.words()[0].store(7, Ordering::Relaxed);
+        unpublished.publish().unwrap();
+        assert_eq!(names(), [&*name]);
+        assert_eq!(std::fs::read(folder.join(&name)).unwrap()[..8], 7u64.to_le_bytes(), "the same memory");
+        drop(segment);
+        assert_eq!(names(), [""; 0]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_segment_is_kept_for_good_or_as_long_as_somebody_reads_it() {
