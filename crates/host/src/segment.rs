@@ -146,7 +146,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("glassnic-segment-{}", std::process::id()));
         let node = Node::join_in(&folder).unwrap();
         let names = || {
-            let entries = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+            let entries =
+                std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
             entries.filter(|name| owner(name).is_some()).collect::<Vec<_>>()
         };
         let (segment, unpublished) = Segment::create(Some(&node), 4096).unwrap();

@@ -12,7 +12,8 @@ use crate::wqe::{MAX_MESSAGE, MAX_SGE, SendFlags, SendRequest, SendWqe, Sge};
 pub struct SendQueue {
     ring: Option<Box<Ring>>,
     depth: u32,
-    max_inline: u32,
+    // Narrow: every idle QP has them.
+    max_inline: u16,
     max_sge: u8,
 }
 
@@ -57,10 +58,11 @@ impl Ring {
 static UNUSED: Ring = Ring::new();
 
 impl SendQueue {
-    /// A queue of `depth` elements with at most `max_sge` scatter/gather elements and `max_inline` bytes of
-    /// inline data each.
+    /// A queue of `depth` elements with at most `max_sge` scatter/gather elements, of which there are no more than
+    /// [`MAX_SGE`], and `max_inline` bytes of inline data each, at most 65,535.
     #[must_use]
     pub fn new(depth: u32, max_sge: u32, max_inline: u32) -> Self {
+        let max_inline = u16::try_from(max_inline).unwrap_or(u16::MAX);
         Self { ring: None, depth, max_inline, max_sge: max_sge.min(MAX_SGE as u32) as u8 }
     }
 
@@ -158,7 +160,7 @@ impl SendQueue {
         length: u64,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PostError> {
-        let max = self.max_inline;
+        let max = u32::from(self.max_inline);
         if length > u64::from(max) {
             return Err(PostError::InlineTooLarge { offered: length, max });
         }
@@ -234,7 +236,7 @@ impl SendQueue {
     pub(crate) fn inline_data(&self, index: u32) -> &[u8] {
         let ring = self.ring();
         let slot = ring.slot(index);
-        let at = slot * self.max_inline as usize;
+        let at = slot * usize::from(self.max_inline);
         &ring.inline[at..at + ring.slots[slot].length as usize]
     }
 
