@@ -59,7 +59,7 @@ fn two_writes_with_wrong_keys_are_an_error_and_a_flush() {
     assert!(pair.a.poll_send().is_none());
 }
 
-/// AckReq asks for what UC and UD never give.
+/// AckReq asks for what UC and UD never give; MigReq is a matter of connections.
 #[test]
 fn only_reliable_connections_ask_for_acknowledgements() {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
@@ -82,6 +82,9 @@ fn only_reliable_connections_ask_for_acknowledgements() {
                 pair.post_slot(Side::A, op, i, len, SendFlags::SIGNALED | SendFlags::SOLICITED);
             }
             pair.run();
+            // Only connections migrate, and these have from the beginning.
+            let migrated = pair.sent_by(Side::A).all(|s| s.headers.bth.mig_req == (qp_type != QpType::Ud));
+            assert!(migrated, "{qp_type:?} {op:?}");
             let asked = pair.sent_by(Side::A).filter(|s| s.headers.bth.ack_req).count();
             assert_eq!(asked > 0, qp_type == QpType::Rc, "{qp_type:?} {op:?}: {asked} packets ask");
             if qp_type != QpType::Rc {
