@@ -240,6 +240,66 @@ static void completion_queues(void)
 	CASE("ibv_get_async_event without an event", MINUS(ibv_get_async_event(context, &event), EAGAIN));
 }
 
+static void *destroy_qp(void *object)
+{
+	return (void *)(intptr_t)ibv_destroy_qp(object);
+}
+
+// LAST_WQE_REACHED of a QP on a shared queue: the QP stays until its event is acknowledged, and an event that nobody took goes with it.
+static void events_of_queue_pairs(void)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &srq_init);
+	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = { 1, 0, 1, 0, 0 } };
+	struct ibv_qp_attr attr = { .port_num = 1 };
+	struct ibv_async_event event;
+	struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
+	struct ibv_qp *qps[2];
+	for (int i = 0; i < 2; i++) {
+		qps[i] = ibv_create_qp(pd, &init);
+		attr.qp_state = IBV_QPS_INIT;
+		if (!qps[i] || ibv_modify_qp(qps[i], &attr, INIT_MASK))
+			exit(3);
+		attr.qp_state = IBV_QPS_ERR;
+		if (ibv_modify_qp(qps[i], &attr, IBV_QP_STATE))
+			exit(3);
+	}
+	CASE("ibv_get_async_event", poll(&fd, 1, 2000) == 1 && !ibv_get_async_event(context, &event) &&
+		     event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED && event.element.qp == qps[0]);
+	pthread_t thread;
+	void *result = (void *)1;
+	pthread_create(&thread, NULL, destroy_qp, qps[0]);
+	usleep(50000);
+	CASE("ibv_destroy_qp waits for the acknowledgement", pthread_tryjoin_np(thread, &result) == EBUSY);
+	ibv_ack_async_event(&event);
+	CASE("and no longer", pthread_join(thread, &result) == 0 && !result);
+	CASE("an event that nobody took goes with its QP", poll(&fd, 1, 2000) == 1 && !ibv_destroy_qp(qps[1]) &&
+		     MINUS(ibv_get_async_event(context, &event), EAGAIN));
+	CASE("ibv_destroy_srq of one in use no more", ibv_destroy_srq(srq) == 0);
+}
+
+static void windows(void)
+{
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
+	connect_to(qp, qp);
+	struct ibv_mr *mr = ibv_reg_mr(pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *one = ibv_alloc_mw(pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	CASE("ibv_alloc_mw fills its struct", one && one->context == context && one->pd == pd && one->type == IBV_MW_TYPE_1 && one->rkey &&
+		     two && two->type == IBV_MW_TYPE_2);
+	CASE("ibv_alloc_mw of no type", NONE(ibv_alloc_mw(pd, 7), EINVAL));
+	struct ibv_mw_bind bind = { .wr_id = 4, .send_flags = IBV_SEND_SIGNALED,
+		.bind_info = { .mr = mr, .addr = (uintptr_t)buffer, .length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_READ } };
+	CASE("ibv_bind_mw of type 2", ibv_bind_mw(qp, two, &bind) == EINVAL);
+	uint32_t rkey = one->rkey;
+	CASE("ibv_bind_mw gives another rkey at once", ibv_bind_mw(qp, one, &bind) == 0 && one->rkey != rkey);
+	struct ibv_wc wc = { 0 };
+	for (long tries = 0; tries < 500000000 && !ibv_poll_cq(cq, 1, &wc); tries++)
+		;
+	CASE("and completes", wc.wr_id == 4 && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_BIND_MW);
+	CASE("ibv_dereg_mr under a window", ibv_dereg_mr(mr) == EBUSY);
+	CASE("ibv_dealloc_mw unbinds", !ibv_dealloc_mw(one) && !ibv_dereg_mr(mr) && !ibv_dealloc_mw(two) && !ibv_destroy_qp(qp));
+}
+
 static void shared_queues(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 5, .max_sge = 2, .srq_limit = 9 } };
@@ -255,8 +315,20 @@ static void shared_queues(void)
 	CASE("ibv_destroy_srq", ibv_destroy_srq(srq) == 0);
 }
 
-int main(void)
+// Where there is no device the list is empty, and there is one.
+static int no_device(void)
 {
+	int count = -1;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	CASE("ibv_get_device_list without a device", list && !list[0] && count == 0);
+	ibv_free_device_list(list);
+	return wrong != 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return no_device();
 	open_device();
 	cq = ibv_create_cq(context, 64, NULL, NULL, 0);
 	devices();
@@ -268,6 +340,11 @@ int main(void)
 	posting();
 	completion_queues();
 	shared_queues();
+	events_of_queue_pairs();
+	windows();
+	char command[4096];
+	snprintf(command, sizeof(command), "GLASSNIC_DEVICES=none exec %s none", argv[0]);
+	CASE("a host without a device", system(command) == 0);
 	CASE("all ends", !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(context));
 	return wrong != 0;
 }
