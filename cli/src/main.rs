@@ -20,6 +20,7 @@ mod libdir;
 mod look;
 mod man;
 mod out;
+mod packets;
 mod profiles;
 mod program;
 mod run;

@@ -3,41 +3,18 @@
 //   queues GLASSNIC      the command that lets events happen
 //
 // Prints a line for each case, and ends with 1 if one is not as it should be.
-#include <errno.h>
+#include "cases.h"
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static int wrong;
-
-#define CASE(what, holds)                                                                    \
-	do {                                                                                 \
-		errno = 0;                                                                   \
-		int fine = (holds);                                                          \
-		printf("%s: %s (errno %d)\n", fine ? "ok" : "WRONG", what, errno);           \
-		wrong += !fine;                                                              \
-	} while (0)
-
-static struct ibv_qp *make_qp(struct ibv_pd *domain, struct ibv_cq *cq, enum ibv_qp_type type)
-{
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = type,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 } };
-	return ibv_create_qp(domain, &init);
-}
 
 // Posts receives with the ids from `first` on to a QP, which is flushed as it goes to ERR.
 static struct ibv_qp *flush(struct ibv_cq *cq, int count)
 {
 	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	if (!qp || ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+	if (!qp || ibv_modify_qp(qp, &attr, INIT_MASK))
 		exit(3);
 	for (int id = 0; id < count; id++) {
 		struct ibv_recv_wr wr = { .wr_id = id }, *bad;
@@ -256,12 +233,9 @@ static void events(const char *glassnic)
 
 int main(int argc, char **argv)
 {
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	context = list && list[0] ? ibv_open_device(list[0]) : NULL;
-	pd = context ? ibv_alloc_pd(context) : NULL;
-	if (!pd || argc < 2)
+	if (argc < 2)
 		return 3;
+	open_device();
 	resized();
 	moderated();
 	overrun();
@@ -270,6 +244,5 @@ int main(int argc, char **argv)
 	absent();
 	events(argv[1]);
 	ibv_close_device(context);
-	ibv_free_device_list(list);
 	return wrong != 0;
 }

@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod conformance;
 mod demo;
+mod faults;
 mod install;
 mod layers;
 mod packages;
@@ -54,7 +55,7 @@ enum Task {
     },
     /// Check that dependencies between the crates go one way
     Layers,
-    /// Check file lengths, left-overs, and where unsafe code and clocks stand
+    /// Check file lengths, left-overs, where unsafe code and clocks stand, and the tests that docs/faults.md names
     Tidy,
 }
 

@@ -1,4 +1,4 @@
-//! Style that the compiler does not check: file length, left-overs, where unsafe and clocks may stand.
+//! What the compiler does not check: file length, left-overs, where unsafe and clocks may stand, tests that a page names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,7 @@ pub(crate) fn run() -> Result<()> {
             faults.extend(check_file(&name, &text, room.pure));
         }
     }
+    faults.extend(crate::faults::check()?);
     if faults.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! Open devices: `ibv_open_device(3)`, `ibv_close_device(3)`.
 
-use crate::answer::{Errno, broken, code, explains, lang, left, pointer, say, system};
+use crate::answer::{Errno, broken, explains, lang, left, number, pointer, say, system};
 use crate::device;
 use crate::layout::*;
 use crate::operations;
@@ -132,9 +132,9 @@ fn command_descriptor() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Closes a device. What the program has left on it is of no use any more.
+/// Closes a device; 0, or -1 with `errno` set. What the program has left on it is of no use any more.
 pub(crate) extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    code(close(context))
+    number(close(context).map(|()| 0))
 }
 
 fn close(context: *mut ibv_context) -> Result<(), Errno> {

@@ -29,6 +29,9 @@ const WHY: &[(&str, &[&str])] = &[
             "create_rwq_ind_table",
             "destroy_rwq_ind_table",
             "attach_counters_point_flow",
+            "create_counters",
+            "destroy_counters",
+            "read_counters",
             "wr_send_tso",
             "read_cvlan",
             "read_flow_tag",
@@ -43,6 +46,14 @@ const WHY: &[(&str, &[&str])] = &[
         &["ibv_alloc_dmah", "ibv_dealloc_dmah"],
     ),
     ("sending takes the time that it takes: there is no rate to be limited", &["modify_qp_rate_limit"]),
+    (
+        "extensions that a vendor's NICs agree on when they connect, and this device has none to agree on",
+        &["ibv_query_ece", "ibv_set_ece"],
+    ),
+    (
+        "for the kernel's drivers of hardware, which need a neighbour's hardware address: packets leave by the kernel's sockets, and it finds the way",
+        &["ibv_resolve_eth_l2_from_gid"],
+    ),
     ("a RoCE port has no LIDs, and nothing is read of them", &["read_slid", "read_dlid_path_bits"]),
 ];
 

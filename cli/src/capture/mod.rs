@@ -5,7 +5,8 @@ mod merge;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::BufWriter;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -141,9 +142,10 @@ impl Session {
     /// Writes what there is, with the packets in the files of these processes.
     fn write(&self, output: &Path, taps: &BTreeMap<u32, PathBuf>) -> Result<(), String> {
         // A process without a packet has no file.
-        let files: Vec<_> = taps.iter().filter_map(|(pid, tap)| Some((*pid, fs::read(tap).ok()?))).collect();
-        let merged = merge::merge(&files, &self.records);
-        fs::write(output, &merged.bytes).map_err(|error| fault(output.display(), &error))?;
+        let files: Vec<_> =
+            taps.iter().filter_map(|(pid, tap)| Some((*pid, File::open(tap).ok()?))).collect();
+        let write = || merge::merge(&mut BufWriter::new(File::create(output)?), &files, &self.records);
+        let merged = write().map_err(|error| fault(output.display(), &error))?;
         let (file, packets, records) = (output.display(), merged.packets, merged.records);
         let said = both!(
             lang(),

@@ -7,22 +7,20 @@ mod words;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use glassnic_capture::{CaptureError, Packet, Parser, Step, hex, is_capture};
+use glassnic_capture::{Packet, hex, is_capture};
 use glassnic_explain::{Lang, both};
 use glassnic_wire::dissect::{Dissection, Link, dissect};
 
 use crate::out::Reader;
+use crate::packets::{self, CHUNK, End};
 use crate::{fault, lang};
 use show::Shower;
 
 /// A dump of more is none that anybody reads.
 const DUMP_MAX: u64 = 1 << 26;
-/// Longer blocks carry no packets.
-const BLOCK_MAX: usize = 1 << 24;
-/// Bytes of a capture that are read at once.
-const CHUNK: u64 = 1 << 18;
 
 /// A frame of the input, with what it is.
 pub(super) struct Seen<'a> {
@@ -111,40 +109,26 @@ enum Broken {
 }
 
 /// Shows the frames of a capture that begins with these bytes.
-fn capture(
-    lang: Lang,
-    input: &mut dyn Read,
-    mut bytes: Vec<u8>,
-    shower: &mut Shower,
-) -> Result<Reader, Broken> {
-    let of_file = |error| Broken::Capture(words::capture_error(lang, error));
-    let (mut parser, mut at) = (Parser::default(), 0);
-    loop {
-        let rest = bytes.get(at..).unwrap_or_default();
-        match parser.step(rest).map_err(of_file)? {
-            Step::Took { len, packet } => {
-                at += len;
-                if let Some(packet) = packet {
-                    let seen = of_packet(lang, shower.count() + 1, packet);
-                    if shower.take(&seen).map_err(Broken::Print)? == Reader::Gone {
-                        return Ok(Reader::Gone);
-                    }
-                }
-            }
-            Step::Short { what, missing } => {
-                if rest.len() > BLOCK_MAX {
-                    let why = lang.pick("a block is longer than 16 MiB", "有一个块超过 16 MiB");
-                    return Err(Broken::Capture(why.to_owned()));
-                }
-                bytes.drain(..at);
-                at = 0;
-                let read = input.take(CHUNK).read_to_end(&mut bytes).map_err(Broken::Read)?;
-                match (read, bytes.is_empty()) {
-                    (0, true) => return Ok(Reader::Reads),
-                    (0, false) => return Err(of_file(CaptureError::CutShort { what, missing })),
-                    _ => {}
-                }
-            }
+fn capture(lang: Lang, input: &mut dyn Read, bytes: Vec<u8>, shower: &mut Shower) -> Result<Reader, Broken> {
+    let mut unprinted = None;
+    let mut reader = Reader::Reads;
+    let (_, end) = packets::each(input, bytes, |_, packet| {
+        match shower.take(&of_packet(lang, shower.count() + 1, packet)) {
+            Ok(Reader::Reads) => return ControlFlow::Continue(()),
+            Ok(Reader::Gone) => reader = Reader::Gone,
+            Err(why) => unprinted = Some(why),
+        }
+        ControlFlow::Break(())
+    })
+    .map_err(Broken::Read)?;
+    if let Some(why) = unprinted {
+        return Err(Broken::Print(why));
+    }
+    match end {
+        End::Well => Ok(reader),
+        End::Broken(error) => Err(Broken::Capture(words::capture_error(lang, error))),
+        End::TooLong => {
+            Err(Broken::Capture(lang.pick("a block is longer than 16 MiB", "有一个块超过 16 MiB").to_owned()))
         }
     }
 }

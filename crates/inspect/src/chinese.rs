@@ -25,6 +25,8 @@ const DOCS: &[(&str, &str)] = &[
     ("destination GID", "目的 GID"),
     ("destination QP number", "目的 QP 号"),
     ("index of the source GID", "源 GID 的下标"),
+    ("index of the source GID of the alternate path", "备用路径的源 GID 下标"),
+    ("destination GID of the alternate path, zeros for none", "备用路径的目的 GID，全零表示没有"),
     ("hop limit", "跳数上限"),
     ("traffic class", "流量类别"),
     ("service level", "服务级别"),

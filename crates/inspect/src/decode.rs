@@ -61,7 +61,8 @@ pub fn decode(lang: Lang, field: &FieldInfo, block: &[u8], now_ns: u64) -> Strin
         "refused_call" => name::<Call>(code),
         "access" => access(code as u8),
         "path_mtu" => mtu(code as u8),
-        "dgid" => {
+        "path_mig_state" => ["MIGRATED", "REARM", "ARMED"].get(code as usize).copied().unwrap_or("?").into(),
+        "dgid" | "alt_dgid" => {
             let mut gid = [0; 16];
             gid.iter_mut().zip(field.bytes(block)).for_each(|(to, from)| *to = *from);
             Gid(gid).to_string()

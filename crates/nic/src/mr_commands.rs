@@ -100,25 +100,7 @@ impl Nic {
     /// # Errors
     /// A device that has stopped, no bytes at all, more than there are in all or are left.
     pub fn alloc_dm(&mut self, length: u64, now: u64) -> Result<u32, Refusal> {
-        let limit = self.limits.max_dm_size;
-        let used: u64 = self.dms.iter().map(|(_, dm)| dm.length.next_multiple_of(DM_STEP)).sum();
-        let rule = if let Err(rule) = self.runs() {
-            Some(rule)
-        } else if limit == 0 {
-            Some(Rule::NotSupported { what: Field::Length, value: length })
-        } else if length == 0 {
-            Some(Rule::ZeroLength { what: Field::Length })
-        } else if length > limit {
-            let what = Field::Length;
-            Some(Rule::ExceedsLimit { what, offered: length, limit, limit_name: Limit::MaxDmSize })
-        } else if length.next_multiple_of(DM_STEP) > limit - used.min(limit) {
-            Some(Rule::NoMemory { kind: ObjectKind::Dm, bytes: length })
-        } else {
-            None
-        };
-        if let Some(rule) = rule {
-            return Err(self.refuse(now, Call::AllocDm, None, rule));
-        }
+        self.check_alloc_dm(length).map_err(|rule| self.refuse(now, Call::AllocDm, None, rule))?;
         let Some(handle) = self.dms.insert(DeviceMemory { length, regions: 0 }) else {
             let (limit, held) = (self.dms.limit().into(), self.dms.len().into());
             let rule = Rule::LimitReached { kind: ObjectKind::Dm, limit, held };
@@ -126,6 +108,25 @@ impl Nic {
         };
         self.ledger.note(now, CommandOpcode::AllocDm, handle);
         Ok(handle)
+    }
+
+    fn check_alloc_dm(&self, length: u64) -> Result<(), Rule> {
+        self.runs()?;
+        let (what, limit) = (Field::Length, self.limits.max_dm_size);
+        if limit == 0 {
+            return Err(Rule::NotSupported { what, value: length });
+        }
+        if length == 0 {
+            return Err(Rule::ZeroLength { what });
+        }
+        if length > limit {
+            return Err(Rule::ExceedsLimit { what, offered: length, limit, limit_name: Limit::MaxDmSize });
+        }
+        let used: u64 = self.dms.iter().map(|(_, dm)| dm.length.next_multiple_of(DM_STEP)).sum();
+        if length.next_multiple_of(DM_STEP) > limit - used.min(limit) {
+            return Err(Rule::NoMemory { kind: ObjectKind::Dm, bytes: length });
+        }
+        Ok(())
     }
 
     /// Gives device memory back (`ibv_free_dm(3)`).

@@ -401,7 +401,8 @@ impl Nic {
         Some(out)
     }
 
-    /// As [`Nic::with_qp`], for callers that write the context themselves; says whether the state has moved.
+    /// As [`Nic::with_qp`], for callers that write the context themselves; says whether the state has moved,
+    /// or the path.
     fn run_qp<W: World, T>(
         &mut self,
         world: &mut W,
@@ -411,7 +412,7 @@ impl Nic {
     ) -> Option<(T, bool)> {
         let entry = self.qps.get_mut(slot)?;
         let shared = entry.shared.clone();
-        let before = entry.qp.state();
+        let before = (entry.qp.state(), entry.qp.path_mig_state());
         let mut sq = shared.lock_sq();
         entry.send.attach_sends(&mut sq, &shared.block);
         let mut env = Env {
@@ -440,9 +441,9 @@ impl Nic {
             env.recorder.turned_down(now, shared.qpn, &access);
         }
         drop(sq);
-        let state = entry.qp.state();
-        if state != before {
-            shared.set_state(state);
+        let after = (entry.qp.state(), entry.qp.path_mig_state());
+        if after.0 != before.0 {
+            shared.set_state(after.0);
         }
         let deadline = entry.qp.deadline();
         if let Some(at) = deadline
@@ -451,7 +452,7 @@ impl Nic {
             entry.armed = at;
             self.deadlines.push(std::cmp::Reverse((at, slot)));
         }
-        Some((out, state != before))
+        Some((out, after != before))
     }
 }
 

@@ -49,7 +49,10 @@ fields! {
         MaxDestRdAtomic "max_dest_rd_atomic" @ 0x65: 1 "reads and atomics outstanding as responder";
         MaxSendSge "max_send_sge" @ 0x66: 2 "elements of a send";
         MaxRecvSge "max_recv_sge" @ 0x68: 2 "elements of a receive";
+        PathMigState "path_mig_state" @ 0x6a: 1 "enum ibv_mig_state";
+        AltSgidIndex "alt_sgid_index" @ 0x6b: 1 "index of the source GID of the alternate path";
         MaxInline "max_inline" @ 0x6c: 4 "bytes that can be posted inline";
+        AltDgid "alt_dgid" @ 0x70: 16 "destination GID of the alternate path, zeros for none";
         NextPsn "next_psn" @ 0x80: 4 "PSN of the next new request";
         Unacknowledged "unacknowledged" @ 0x84: 4 "oldest PSN not acknowledged";
         SqHead "sq_head" @ 0x88: 4 "index of the oldest request not finished";
@@ -153,8 +156,13 @@ impl Image {
 
     /// Sets the destination GID.
     pub fn set_dgid(&mut self, gid: [u8; 16]) {
-        let f = Field::Dgid.info();
-        self.0[f.offset..f.offset + 16].copy_from_slice(&gid);
+        self.set_gid(Field::Dgid, gid);
+    }
+
+    /// Sets a GID, of a field of 16 bytes.
+    pub(crate) fn set_gid(&mut self, field: Field, gid: [u8; 16]) {
+        let at = field.info().offset;
+        self.0[at..at + 16].copy_from_slice(&gid);
     }
 
     /// A number (of a GID, its first eight bytes).
@@ -166,8 +174,14 @@ impl Image {
     /// The destination GID.
     #[must_use]
     pub fn dgid(&self) -> [u8; 16] {
+        self.gid(Field::Dgid)
+    }
+
+    /// A GID, of a field of 16 bytes.
+    #[must_use]
+    pub fn gid(&self, field: Field) -> [u8; 16] {
         let mut gid = [0; 16];
-        gid.copy_from_slice(Field::Dgid.info().bytes(&self.0));
+        gid.iter_mut().zip(field.info().bytes(&self.0)).for_each(|(to, from)| *to = *from);
         gid
     }
 

@@ -264,18 +264,7 @@ impl Nic {
     /// A device that has stopped, bad PD, no windows on this device, `max_mw`.
     pub fn alloc_mw(&mut self, pd: u32, kind: WindowType, now: u64) -> Result<Windowed, Refusal> {
         let limit = self.limits.max_mw;
-        let rule = if let Err(rule) = self.runs() {
-            Some(rule)
-        } else if limit == 0 {
-            Some(Rule::NotSupported { what: glassnic_events::Field::MwType, value: kind as u64 })
-        } else if self.pds.get(pd).is_none() {
-            Some(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd })
-        } else {
-            None
-        };
-        if let Some(rule) = rule {
-            return Err(self.refuse(now, Call::AllocMw, None, rule));
-        }
+        self.check_alloc_mw(pd, kind).map_err(|rule| self.refuse(now, Call::AllocMw, None, rule))?;
         let Some(made) = self.mrs.alloc_window(pd, kind) else {
             let rule = Rule::LimitReached { kind: ObjectKind::Mw, limit: limit.into(), held: limit.into() };
             return Err(self.refuse(now, Call::AllocMw, None, rule));
@@ -289,6 +278,17 @@ impl Nic {
             image.set(object::Mw::Rkey, made.rkey.into()).set(object::Mw::Type, kind as u64);
         });
         Ok(made)
+    }
+
+    fn check_alloc_mw(&self, pd: u32, kind: WindowType) -> Result<(), Rule> {
+        self.runs()?;
+        if self.limits.max_mw == 0 {
+            return Err(Rule::NotSupported { what: glassnic_events::Field::MwType, value: kind as u64 });
+        }
+        if self.pds.get(pd).is_none() {
+            return Err(Rule::BadHandle { kind: ObjectKind::Pd, handle: pd });
+        }
+        Ok(())
     }
 
     /// Frees a memory window, bound or not (`ibv_dealloc_mw(3)`).

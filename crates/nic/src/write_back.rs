@@ -65,6 +65,9 @@ fn fill_path(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::MaxDestRdAtomic, attr.max_dest_rd_atomic.into());
     image.set(Qpc::MaxSendSge, entry.shared.cap.max_send_sge.into());
     image.set(Qpc::MaxRecvSge, entry.shared.cap.max_recv_sge.into());
+    image.set(Qpc::PathMigState, attr.path_mig_state as u64);
+    image.set(Qpc::AltSgidIndex, attr.alt_ah.sgid_index.into());
+    image.set_gid(Qpc::AltDgid, attr.alt_ah.dgid);
     image.set(Qpc::MaxInline, entry.shared.cap.max_inline_data.into());
 }
 

@@ -9,7 +9,7 @@ use glassnic_nic::cq::CompQueue;
 use glassnic_nic::limits::Limits;
 use glassnic_nic::mr::{GUARD, Mr, NOTHING};
 use glassnic_nic::port::Port;
-use glassnic_nic::{Nic, Notifier, QpInit, QpShared, Subject, World};
+use glassnic_nic::{CreateError, Nic, Notifier, QpInit, QpShared, Subject, World};
 use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr, QpCap};
 use glassnic_transport::{
     AtomicOp, Completion, Incoming, KeyFault, Payload, SendRequest, Sge, Tx, TxPayload,
@@ -269,7 +269,14 @@ impl Host {
             QpCap { max_send_wr: 32, max_recv_wr: 32, max_send_sge: 4, max_recv_sge: 4, max_inline_data: 64 };
         let cq = self.cq_handle;
         let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, cap, sq_sig_all: true };
-        self.nic.create_qp(&init, 0).expect("created")
+        let made = self.nic.create_qp(&init, 0).or_else(|error| {
+            // As the directory of processes does: blocks in turn to each host.
+            let newest =
+                self.nic.qpn_blocks().max().filter(|_| error == CreateError::NeedsQpns).ok_or(error)?;
+            self.nic.add_qpn_block(newest + BLOCK_STEP);
+            self.nic.create_qp(&init, 0)
+        });
+        made.expect("created")
     }
 
     /// Modifies a queue pair.
@@ -318,6 +325,15 @@ impl Host {
         &self.ground.bytes[offset as usize..offset as usize + len]
     }
 }
+
+/// From a host's block of QP numbers to its next one: the first are those of the hosts' numbers.
+const BLOCK_STEP: u16 = 16;
+
+/// What the owner and its peers may ask for of memory.
+pub const ALL: AccessFlags = AccessFlags::REMOTE_WRITE
+    .union(AccessFlags::REMOTE_READ)
+    .union(AccessFlags::REMOTE_ATOMIC)
+    .union(AccessFlags::LOCAL_WRITE);
 
 /// The moves from RESET to `state`, each with what it needs.
 fn way(qp_type: QpType, state: QpState) -> Vec<(QpState, AttrMask)> {
@@ -373,6 +389,59 @@ impl Fabric {
     pub fn new(hosts: u8, memory: usize, mtu: Mtu) -> Self {
         let hosts = (1..=hosts).map(|number| Host::new(number, memory, mtu)).collect();
         Self { hosts, now: 0, loss: None, in_flight: BTreeMap::new(), sequence: 0 }
+    }
+
+    /// Creates a queue pair on each of the first two hosts, and connects them: every right, and nothing
+    /// that gives up soon.
+    ///
+    /// # Panics
+    /// If it is refused, or there is one host only.
+    pub fn couple(&mut self, qp_type: QpType) -> [Arc<QpShared>; 2] {
+        let qps = [0, 1].map(|i: usize| self.hosts[i].create(qp_type));
+        for i in 0..2 {
+            self.connect(i, &qps);
+        }
+        qps
+    }
+
+    /// Takes one of a couple to RTS, towards the other.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn connect(&mut self, i: usize, qps: &[Arc<QpShared>; 2]) {
+        let dgid = self.hosts[1 - i].gids[0];
+        let attr = QpAttr {
+            port_num: 1,
+            path_mtu: Mtu::M1024,
+            dest_qp_num: qps[1 - i].qpn,
+            ah: AddressVector {
+                is_global: true,
+                dgid,
+                hop_limit: 64,
+                port_num: 1,
+                ..AddressVector::default()
+            },
+            access: ALL,
+            max_rd_atomic: 4,
+            max_dest_rd_atomic: 4,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            ..QpAttr::default()
+        };
+        self.hosts[i].raise_to(&qps[i], QpState::Rts, &attr);
+    }
+
+    /// A queue pair of the first host makes a request, which runs to its end: the one completion that the host gets.
+    ///
+    /// # Panics
+    /// If it is not taken, or the host gets none or several completions.
+    pub fn outcome(&mut self, qp: &QpShared, request: &SendRequest, sge: Sge) -> Completion {
+        post_send(qp, request, &[sge]).expect("room");
+        self.run();
+        let done = self.hosts[0].poll();
+        assert_eq!(done.len(), 1, "{done:?}");
+        done[0]
     }
 
     /// Hands a packet to the host that has its GID, at once.

@@ -1,10 +1,12 @@
 //! A connection that changes to its alternate path: armed by both ends, because the path fails, or because a program says so.
 
-use glassnic_events::{AsyncEventType, AttrMask, QpState, WcStatus};
+use glassnic_events::{AsyncEventType, AttrMask, QpState, QpType, WcStatus};
+use glassnic_nic::qpc::{Field as Qpc, Image};
+use glassnic_sim::fabric::{ALL, Fabric};
 use glassnic_sim::{Fate, Pair, PairConfig, Side};
 use glassnic_sim::{alternate_gid, alternate_path_to, gid};
-use glassnic_transport::WrOpcode;
-use glassnic_transport::attr::{MigState, QpAttr};
+use glassnic_transport::attr::{AddressVector, MigState, Mtu, QpAttr};
+use glassnic_transport::{SendRequest, WrOpcode};
 
 /// A modify from RTS to RTS.
 fn modify(pair: &mut Pair, side: Side, mask: AttrMask, attr: &QpAttr) {
@@ -116,4 +118,54 @@ fn a_migration_by_a_path_that_was_not_loaded_is_refused_and_told_once() {
     assert_eq!(write(&mut pair, 2), [(2, WcStatus::RetryExcErr)]);
     assert_eq!(pair.b.world.asyncs, [AsyncEventType::PathMigErr]);
     assert_eq!(pair.b.qp.attr().path_mig_state, MigState::Armed);
+}
+
+/// Whoever looks at the context sees the path that is in use, whether a program or a packet has changed it.
+#[test]
+fn the_context_shows_both_paths_and_follows_a_migration() {
+    let mut fabric = Fabric::new(2, 64 << 10, Mtu::M1024);
+    let qps = fabric.couple(QpType::Rc);
+    let pds = [fabric.hosts[0].pd, fabric.hosts[1].pd];
+    let grants = [0, 1].map(|i: usize| fabric.hosts[i].register(pds[i], 0, 4096, ALL));
+    let request = SendRequest {
+        opcode: WrOpcode::RdmaWrite,
+        rkey: grants[1].rkey,
+        remote_addr: grants[1].addr,
+        ..SendRequest::default()
+    };
+    let seen = |fabric: &Fabric, i: usize| {
+        let image = Image::load(fabric.hosts[i].nic.memory().qpc(0).unwrap(), 3).unwrap();
+        (image.get(Qpc::PathMigState), image.dgid(), image.get(Qpc::AltSgidIndex), image.gid(Qpc::AltDgid))
+    };
+    let gids = [fabric.hosts[0].gids, fabric.hosts[1].gids];
+    assert_eq!(seen(&fabric, 1), (0, gids[0][0], 0, [0; 16]));
+    for i in 0..2 {
+        let alt_ah = AddressVector {
+            is_global: true,
+            sgid_index: 1,
+            dgid: gids[1 - i][1],
+            hop_limit: 64,
+            port_num: 1,
+            ..AddressVector::default()
+        };
+        let attr = QpAttr {
+            alt_ah,
+            alt_port_num: 1,
+            alt_timeout: 14,
+            path_mig_state: MigState::Rearm,
+            ..QpAttr::default()
+        };
+        let mask = AttrMask::ALT_PATH | AttrMask::PATH_MIG_STATE;
+        fabric.hosts[i].modify(qps[i].qpn, mask, &attr, 0).expect("loaded");
+        assert_eq!(seen(&fabric, i), (1, gids[1 - i][0], 1, gids[1 - i][1]));
+    }
+    assert_eq!(fabric.outcome(&qps[0], &request, grants[0].sge(0, 8)).status, WcStatus::Success);
+    assert_eq!([seen(&fabric, 0).0, seen(&fabric, 1).0], [2, 2], "armed by what the packets said");
+    let migrated = QpAttr { path_mig_state: MigState::Migrated, ..QpAttr::default() };
+    fabric.hosts[0].modify(qps[0].qpn, AttrMask::PATH_MIG_STATE, &migrated, 0).expect("armed");
+    assert_eq!(fabric.outcome(&qps[0], &request, grants[0].sge(0, 8)).status, WcStatus::Success);
+    for i in 0..2 {
+        let (state, dgid, ..) = seen(&fabric, i);
+        assert_eq!((state, dgid), (0, gids[1 - i][1]), "host {i}");
+    }
 }

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use glassnic_events::{Check, Errno, QpState, QpType, Rule, WcStatus, errno};
+use glassnic_events::{Check, Errno, QpType, Rule, WcStatus, errno};
 use glassnic_nic::QpShared;
 use glassnic_nic::mr::Mr;
 use glassnic_nic::mr_commands::MrChange;
 use glassnic_sim::HOST_OFFSET;
-use glassnic_sim::fabric::{Fabric, Grant, PROGRAM_BASE, post_send};
-use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr};
+use glassnic_sim::fabric::{ALL, Fabric, Grant, PROGRAM_BASE, post_send};
+use glassnic_transport::attr::{AccessFlags, Mtu};
 use glassnic_transport::{SendRequest, Sge, WrOpcode};
 
 const MEMORY: u64 = 64 << 10;
 const AT: u64 = 4096;
 const LEN: u64 = 8192;
-
-const ALL: AccessFlags = AccessFlags::REMOTE_WRITE
-    .union(AccessFlags::REMOTE_READ)
-    .union(AccessFlags::REMOTE_ATOMIC)
-    .union(AccessFlags::LOCAL_WRITE);
 
 /// Two hosts with a connected RC QP each; the second has a region.
 struct Lab {
@@ -31,31 +26,7 @@ struct Lab {
 impl Lab {
     fn new(access: AccessFlags) -> Self {
         let mut fabric = Fabric::new(2, MEMORY as usize, Mtu::M1024);
-        let qps = [0, 1].map(|i: usize| fabric.hosts[i].create(QpType::Rc));
-        for i in 0..2 {
-            let dgid = fabric.hosts[1 - i].gids[0];
-            let ah = AddressVector {
-                is_global: true,
-                dgid,
-                hop_limit: 64,
-                port_num: 1,
-                ..AddressVector::default()
-            };
-            let attr = QpAttr {
-                port_num: 1,
-                path_mtu: Mtu::M1024,
-                dest_qp_num: qps[1 - i].qpn,
-                ah,
-                access: ALL,
-                max_rd_atomic: 4,
-                max_dest_rd_atomic: 4,
-                timeout: 14,
-                retry_cnt: 7,
-                rnr_retry: 7,
-                ..QpAttr::default()
-            };
-            fabric.hosts[i].raise_to(&qps[i], QpState::Rts, &attr);
-        }
+        let qps = fabric.couple(QpType::Rc);
         let pds = [fabric.hosts[0].pd, fabric.hosts[1].pd];
         let client = fabric.hosts[0].register(pds[0], 0, MEMORY, ALL);
         let region = fabric.hosts[1].register(pds[1], AT, LEN, access);
@@ -65,11 +36,7 @@ impl Lab {
     /// The first host makes an access of the second's memory with its own at `sge`.
     fn with(&mut self, opcode: WrOpcode, remote_addr: u64, rkey: u32, sge: Sge) -> WcStatus {
         let request = SendRequest { opcode, rkey, remote_addr, compare_add: 1, ..SendRequest::default() };
-        post_send(&self.qps[0], &request, &[sge]).unwrap();
-        self.fabric.run();
-        let done = self.fabric.hosts[0].poll();
-        assert_eq!(done.len(), 1, "{done:?}");
-        done[0].status
+        self.fabric.outcome(&self.qps[0], &request, sge).status
     }
 
     fn access(&mut self, opcode: WrOpcode, offset: u64, len: u32) -> WcStatus {

@@ -6,20 +6,15 @@ use glassnic_events::{Check, ObjectKind, QpState, QpType, Rule, WcOpcode, WcStat
 use glassnic_nic::QpShared;
 use glassnic_nic::mr::Mr;
 use glassnic_nic::window::{WindowType, Windowed};
-use glassnic_sim::fabric::{Fabric, Grant, post_send};
+use glassnic_sim::fabric::{ALL, Fabric, Grant, post_send};
 use glassnic_sim::{Fate, Faults, Pair, PairConfig, Rng, Side};
-use glassnic_transport::attr::{AccessFlags, AddressVector, Mtu, QpAttr};
+use glassnic_transport::attr::{AccessFlags, Mtu};
 use glassnic_transport::{BindWindow, Completion, SendFlags, SendRequest, WrOpcode};
 
 const MEMORY: u64 = 64 << 10;
 /// Where the region with windows begins, and its length.
 const AT: u64 = 4096;
 const LEN: u64 = 8192;
-
-const ALL: AccessFlags = AccessFlags::REMOTE_WRITE
-    .union(AccessFlags::REMOTE_READ)
-    .union(AccessFlags::REMOTE_ATOMIC)
-    .union(AccessFlags::LOCAL_WRITE);
 
 /// Two hosts with a QP each; a region on the second may have windows and grants nothing to peers itself.
 struct Lab {
@@ -29,24 +24,6 @@ struct Lab {
     region: Grant,
 }
 
-fn connect(fabric: &mut Fabric, i: usize, qps: &[Arc<QpShared>; 2]) {
-    let dgid = fabric.hosts[1 - i].gids[0];
-    let attr = QpAttr {
-        port_num: 1,
-        path_mtu: Mtu::M1024,
-        dest_qp_num: qps[1 - i].qpn,
-        ah: AddressVector { is_global: true, dgid, hop_limit: 64, port_num: 1, ..AddressVector::default() },
-        access: ALL,
-        max_rd_atomic: 4,
-        max_dest_rd_atomic: 4,
-        timeout: 14,
-        retry_cnt: 7,
-        rnr_retry: 7,
-        ..QpAttr::default()
-    };
-    fabric.hosts[i].raise_to(&qps[i], QpState::Rts, &attr);
-}
-
 impl Lab {
     fn new() -> Self {
         Self::of(QpType::Rc, AccessFlags::LOCAL_WRITE | AccessFlags::MW_BIND)
@@ -54,10 +31,7 @@ impl Lab {
 
     fn of(qp_type: QpType, access: AccessFlags) -> Self {
         let mut fabric = Fabric::new(2, MEMORY as usize, Mtu::M1024);
-        let qps = [0, 1].map(|i: usize| fabric.hosts[i].create(qp_type));
-        for i in 0..2 {
-            connect(&mut fabric, i, &qps);
-        }
+        let qps = fabric.couple(qp_type);
         let pds = [fabric.hosts[0].pd, fabric.hosts[1].pd];
         let client = fabric.hosts[0].register(pds[0], 0, MEMORY, ALL);
         let region = fabric.hosts[1].register(pds[1], AT, LEN, access);
@@ -114,11 +88,8 @@ impl Lab {
     /// The first host makes an access to the second's memory.
     fn access(&mut self, opcode: WrOpcode, rkey: u32, remote_addr: u64, len: u32) -> WcStatus {
         let request = SendRequest { opcode, rkey, remote_addr, compare_add: 1, ..SendRequest::default() };
-        post_send(&self.qps[0], &request, &[self.client.sge(0, len)]).unwrap();
-        self.fabric.run();
-        let done = self.fabric.hosts[0].poll();
-        assert_eq!(done.len(), 1, "{done:?}");
-        done[0].status
+        let sge = self.client.sge(0, len);
+        self.fabric.outcome(&self.qps[0], &request, sge).status
     }
 
     fn write(&mut self, rkey: u32, offset: u64, len: u32) -> WcStatus {
@@ -392,7 +363,7 @@ fn another(lab: &mut Lab, pd: u32) -> [Arc<QpShared>; 2] {
     let b = lab.fabric.hosts[1].create_in(pd, QpType::Rc);
     let qps = [a, b];
     for i in 0..2 {
-        connect(&mut lab.fabric, i, &qps);
+        lab.fabric.connect(i, &qps);
     }
     qps
 }

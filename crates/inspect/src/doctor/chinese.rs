@@ -241,9 +241,14 @@ fn queue(fault: &Fault) -> Said {
 
 fn completion(fault: &Fault) -> Said {
     match fault {
-        Fault::CqTooSmall { cq, depth, worst, qps, overrun, site: frames } => {
+        Fault::CqTooSmall { cq, alike, depth, worst, qps, overrun, site: frames } => {
             let what = match overrun {
                 true => format!("CQ {cq:#x} 溢出：有完成放不下，相关 QP 已进入 ERR"),
+                false if *alike > 0 => {
+                    format!(
+                        "CQ {cq:#x} 及另外 {alike} 个同样的 CQ 可能溢出：可能同时完成的请求多于它们的容量"
+                    )
+                }
                 false => format!("CQ {cq:#x} 可能溢出：可能同时完成的请求多于它的容量"),
             };
             let qps: Vec<_> = qps.iter().take(4).map(|qpn| format!("{qpn:#x}")).collect();

@@ -61,9 +61,12 @@ impl Load {
     }
 }
 
+/// A program that makes its CQs too small makes all of them so: what is no more than possible is told once for a place.
 fn cqs(nic: &NicReading) -> Vec<Finding> {
     let mut loads = Load::of(nic);
-    let finding = |cq: &CqModel| {
+    let mut hints = BTreeMap::<_, usize>::new();
+    let mut found = Vec::<Finding>::new();
+    for cq in &nic.model.cqs {
         let (handle, depth, overrun) = (cq.object.handle, cq.depth, cq.overrun);
         let load = loads.remove(&handle).unwrap_or_default();
         // Where requests are unsignalled, fewer complete than are posted: a CQ that is nowhere near full may be large enough.
@@ -75,13 +78,20 @@ fn cqs(nic: &NicReading) -> Vec<Finding> {
         } else if load.meant > depth && nic.model.state == NicState::Open {
             (Severity::Hint, Certainty::Possible, cq.worst_case)
         } else {
-            return None;
+            continue;
         };
         let (qps, site) = (load.qps, cq.object.site.clone());
-        let fault = Fault::CqTooSmall { cq: handle, depth, worst, qps, overrun, site };
-        Some(Finding::of(nic, severity, certainty, fault))
-    };
-    nic.model.cqs.iter().filter_map(finding).collect()
+        let first = (severity == Severity::Hint)
+            .then(|| *hints.entry((site.clone(), depth, worst)).or_insert(found.len()))
+            .and_then(|at| found.get_mut(at));
+        if let Some(Finding { fault: Fault::CqTooSmall { alike, .. }, .. }) = first {
+            *alike += 1;
+            continue;
+        }
+        let fault = Fault::CqTooSmall { cq: handle, alike: 0, depth, worst, qps, overrun, site };
+        found.push(Finding::of(nic, severity, certainty, fault));
+    }
+    found
 }
 
 fn asleep(nic: &NicReading) -> Vec<Finding> {

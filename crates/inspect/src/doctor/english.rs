@@ -268,9 +268,14 @@ fn queue(fault: &Fault) -> Said {
 
 fn completion(fault: &Fault) -> Said {
     match fault {
-        Fault::CqTooSmall { cq, depth, worst, qps, overrun, site: frames } => {
+        Fault::CqTooSmall { cq, alike, depth, worst, qps, overrun, site: frames } => {
             let what = match overrun {
                 true => format!("CQ {cq:#x} overran: a completion found no room, and its QPs went to ERR"),
+                false if *alike > 0 => {
+                    format!(
+                        "CQ {cq:#x} and {alike} more like it can overrun: more requests can complete than they hold"
+                    )
+                }
                 false => format!("CQ {cq:#x} can overrun: more requests can complete than it holds"),
             };
             let qps: Vec<_> = qps.iter().take(4).map(|qpn| format!("{qpn:#x}")).collect();

@@ -249,6 +249,8 @@ pub enum Fault {
     CqTooSmall {
         /// Its handle.
         cq: u32,
+        /// More CQs of the same place, of which the same is true.
+        alike: u32,
         /// What it holds.
         depth: u32,
         /// What can complete.

@@ -757,3 +757,28 @@ fn a_completion_queue_that_may_overrun_is_a_hint_until_it_fills() {
     lab.edit(CLIENT, |nic| (nic.cqs[0].waiting, nic.state) = (0, NicState::Crashed));
     assert!(!lab.rules().contains(&"cq_too_small"), "what is gone will not fill it");
 }
+
+/// A thousand QPs with a CQ each, all made by one line, are one hint.
+#[test]
+fn completion_queues_of_one_place_are_one_hint() {
+    let mut lab = Lab::new();
+    lab.edit(CLIENT, |nic| {
+        nic.cqs[0].depth = 3;
+        let (cq, qp) = (nic.cqs[0].clone(), nic.qps[0].clone());
+        for handle in 0..1000 {
+            let mut cq = cq.clone();
+            cq.object.handle = 0x5000 + handle;
+            nic.cqs.push(cq);
+            let mut qp = qp.clone();
+            qp.qpn += 1 + handle;
+            qp.context.set(F::SendCq, (0x5000 + handle).into());
+            qp.context.set(F::RecvCq, (0x5000 + handle).into());
+            nic.qps.push(qp);
+        }
+    });
+    let findings = lab.findings();
+    let small: Vec<_> = findings.iter().filter(|f| f.fault.rule() == "cq_too_small").collect();
+    assert_eq!(small.len(), 1);
+    assert!(text(Lang::En, &findings).contains("and 1000 more like it can overrun"));
+    assert!(text(Lang::Zh, &findings).contains("1000 个同样的 CQ"));
+}

@@ -220,6 +220,14 @@ fn actor() {
     ip("route add default via 192.0.2.1");
     assert_eq!(default_route_interface().as_deref(), Some("veth0"));
     assert_eq!(default_device(&interfaces().unwrap()).unwrap().interface, "veth0");
+    // A link without a hardware address is one as well.
+    if std::path::Path::new("/dev/net/tun").exists() {
+        ip("tuntap add name tun0 mode tun");
+        ip("addr add 198.51.100.7/24 dev tun0");
+        let tun = find("tun0").expect("listed");
+        assert_eq!((tun.mac, tun.addrs.as_slice()), (None, [IpAddr::from([198, 51, 100, 7])].as_slice()));
+        assert!(tun.index > veth.index);
+    }
     say("done");
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Fact {
     Link { index: u32, mac: Option<[u8; 6]> },
     /// One address, with the scope id of a link-local one.
     Addr { addr: IpAddr, scope_id: u32 },
-    /// An address of a family that does not concern us, or none.
+    /// An address of a family that does not concern us.
     Other,
 }
 
@@ -40,8 +40,14 @@ pub(crate) fn entries() -> io::Result<Vec<Entry>> {
         next = entry.ifa_next;
         // SAFETY: as above.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
-        // SAFETY: as above; null or a socket address of its family's size.
-        let fact = unsafe { fact(entry.ifa_addr) };
+        let fact = if entry.ifa_addr.is_null() {
+            // So getifaddrs lists a link without hardware address: a TUN interface, a tunnel.
+            // SAFETY: as above.
+            Fact::Link { index: unsafe { libc::if_nametoindex(entry.ifa_name) }, mac: None }
+        } else {
+            // SAFETY: as above; a socket address of its family's size.
+            unsafe { fact(entry.ifa_addr) }
+        };
         found.push(Entry { name, flags: entry.ifa_flags, fact });
     }
     // SAFETY: freed once; nothing refers to it any more.
@@ -50,13 +56,10 @@ pub(crate) fn entries() -> io::Result<Vec<Entry>> {
 }
 
 /// # Safety
-/// `addr` is null or points to a socket address as large as its family says.
+/// `addr` points to a socket address as large as its family says.
 unsafe fn fact(addr: *const libc::sockaddr) -> Fact {
     // SAFETY: the caller's contract.
-    let Some(family) = (unsafe { addr.as_ref() }).map(|addr| i32::from(addr.sa_family)) else {
-        return Fact::Other;
-    };
-    match family {
+    match i32::from(unsafe { (*addr).sa_family }) {
         libc::AF_INET => {
             // SAFETY: an AF_INET address is a sockaddr_in.
             let addr = unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() };

@@ -11,7 +11,13 @@ use crate::attr::MigState;
 use crate::device::{Device, Incoming};
 
 impl Qp {
-    /// MigReq of what leaves.
+    /// Where migration stands.
+    #[must_use]
+    pub fn path_mig_state(&self) -> MigState {
+        self.attr.path_mig_state
+    }
+
+    /// MigReq of what leaves. Datagrams have no path that could migrate: it is clear in them, as in those of soft-RoCE.
     pub(crate) fn mig_req(&self) -> bool {
         self.config.qp_type.is_connected() && self.attr.path_mig_state == MigState::Migrated
     }
