@@ -91,4 +91,12 @@ pub enum WireError {
     /// The command record's opcode is none of the table's.
     #[error("command opcode {0:#06x} is not known")]
     UnknownCommand(u16),
+    /// The datagram is no MAD of connection management.
+    #[error("no message of connection management: {what} {value:#x}")]
+    NoCmMad {
+        /// The field of the MAD's header that says so.
+        what: &'static str,
+        /// Its value.
+        value: u16,
+    },
 }

@@ -7,11 +7,13 @@
 //!
 //! * [`parse_packet`] takes what UDP port 4791 delivered; [`Headers::emit`] writes headers; [`icrc`] closes them.
 //! * [`opcode`] is the one table that says which headers an opcode has and what it does.
+//! * [`cm`] is what connection management says in MADs between QPs 1.
 //! * [`command`] is the record; [`frame`] takes frames apart and builds them; [`dissect`] says what a captured one is
 //!   and what is odd about it.
 
 #![forbid(unsafe_code)]
 
+pub mod cm;
 pub mod command;
 pub mod dissect;
 mod error;
