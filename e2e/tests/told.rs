@@ -3,7 +3,7 @@
 use glassnic_e2e::device::Device;
 use glassnic_e2e::place::Place;
 use glassnic_e2e::process::{Finished, Program};
-use glassnic_e2e::{product, slot};
+use glassnic_e2e::{c_program, product, slot};
 
 fn glassnic(word: &str) -> Finished {
     let command = product::glassnic().display().to_string();
@@ -64,4 +64,12 @@ fn the_demo_tells_the_whole_life_of_both_queue_pairs() {
     let times = told.lines().filter_map(|line| line.split_once(" ms  ")?.0.trim().parse::<f64>().ok());
     assert!(times.is_sorted(), "{told}");
     assert!(told.contains("Try next:\n"), "{told}");
+}
+
+#[test]
+fn a_program_may_end_from_the_handler_of_a_signal_that_comes_while_it_is_told_something() {
+    let _slot = slot::take();
+    let program = c_program::compile("exit_in_handler");
+    let finished = Program::new([program.display().to_string()]).run();
+    assert_eq!(finished.code(), Some(7), "{finished}");
 }

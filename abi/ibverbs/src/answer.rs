@@ -5,7 +5,6 @@ use core::ptr;
 use glassnic_explain::{End, Explanation, Lang, explain_failure_in, explain_in, explain_leftover_in, json};
 use glassnic_verbs::Context;
 use glassnic_verbs::events::{self, Call, Check, Failure, Leftover, Refusal, Rule};
-use std::io::Write;
 use std::sync::OnceLock;
 
 /// An error number of `errno.h`.
@@ -56,13 +55,28 @@ fn tell(text: impl FnOnce() -> String, json: impl FnOnce() -> String) {
         Telling::Text => format!("glassnic: {}\n", text()),
         Telling::Json => format!("{}\n", json()),
     };
-    // A program without standard error is told nothing.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    write(&line);
 }
 
 /// Writes a line to standard error, in one write as well.
 pub(crate) fn say(line: &str) {
-    let _ = std::io::stderr().write_all(format!("glassnic: {line}\n").as_bytes());
+    write(&format!("glassnic: {line}\n"));
+}
+
+/// Not through `std::io::stderr`, whose lock its holder may not take twice: a program may end from the handler of a signal
+/// that comes while we write, and is told then what it leaves.
+fn write(line: &str) {
+    let mut rest = line.as_bytes();
+    while !rest.is_empty() {
+        // SAFETY: the kernel reads as many bytes as there are.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            // A program without standard error is told nothing.
+            Err(_) => return,
+        }
+    }
 }
 
 /// The language of explanations: `GLASSNIC_LANG`, else that of the locale. Read once, as above.

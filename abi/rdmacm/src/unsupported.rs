@@ -3,13 +3,14 @@
 //! With `GLASSNIC_EXPLAIN=1` in the environment the name of the call goes to standard error.
 
 use core::ffi::{c_int, c_void};
-use std::io::Write;
 
 fn refuse(name: &str) {
     if std::env::var_os("GLASSNIC_EXPLAIN").is_some_and(|value| value == "1") {
         let line = format!("glassnic: {name} is not implemented; the program gets EOPNOTSUPP\n");
+        // Not through `std::io::stderr`, whose lock its holder may not take twice: a signal's handler may come here too.
         // A program without standard error is told nothing.
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        // SAFETY: the kernel reads as many bytes as there are.
+        let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
     }
     // SAFETY: glibc returns the address of this thread's errno, valid for the life of the thread.
     unsafe { *libc::__errno_location() = libc::EOPNOTSUPP }
