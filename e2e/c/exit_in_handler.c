@@ -1,6 +1,5 @@
 // exit_in_handler.c: a program that ends from the handler of a signal, which comes while the library writes to standard error:
 // that is a pipe which is full. Exit status 7. Plain libibverbs.
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
