@@ -83,7 +83,6 @@ macro_rules! messages {
 
         /// Any message.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "all of them are 232 bytes on the wire")]
         pub enum Message {
             $($(#[$doc])* $name($name),)*
         }

@@ -130,7 +130,7 @@ impl Mad {
                 return Err(WireError::NoCmMad { what, value: value.into() });
             }
         }
-        let attribute = header.attribute.into();
+        let attribute = header.attribute;
         let message = Message::parse(header.attribute, message)
             .ok_or(WireError::NoCmMad { what: "attribute", value: attribute })?;
         Ok(Self { tid: header.tid, message })
