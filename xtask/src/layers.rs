@@ -30,6 +30,7 @@ const fn outer(rank: u8, package: &'static str, folder: &'static str) -> Room {
 /// All rooms, lowest first. A new member of the workspace needs a line here.
 pub(crate) const ROOMS: &[Room] = &[
     pure(0, "glassnic-wire", "crates/wire"),
+    pure(1, "glassnic-cm", "crates/cm"),
     pure(1, "glassnic-events", "crates/events"),
     pure(2, "glassnic-capture", "crates/capture"),
     pure(2, "glassnic-explain", "crates/explain"),
