@@ -86,8 +86,9 @@ pub(crate) struct Counters {
     pub timeouts: u32,
     pub retransmits: u32,
     pub naks_received: u32,
-    /// Since when the peer has not been ready, and the PSN that it was not ready for.
-    pub rnr_since: Option<(u64, u32)>,
+    /// Since when the peer has not been ready; 0 if it always was. And the PSN that it was not ready for.
+    pub rnr_since: u64,
+    pub rnr_psn: u32,
     pub rnr_sent: u32,
     pub naks_sent: u32,
     pub dropped: u32,
@@ -121,8 +122,8 @@ impl Counters {
         match *event {
             Event::RnrNakReceived { psn, .. } => {
                 more(&mut self.rnr_received);
-                if self.rnr_since.is_none_or(|(_, at)| at != psn) {
-                    self.rnr_since = Some((now, psn));
+                if self.rnr_since == 0 || self.rnr_psn != psn {
+                    (self.rnr_since, self.rnr_psn) = (now, psn);
                 }
             }
             Event::Timeout { .. } => more(&mut self.timeouts),

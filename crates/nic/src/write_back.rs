@@ -85,8 +85,8 @@ fn fill_queues(image: &mut Image, entry: &QpEntry) {
     image.set(Qpc::Retransmits, c.retransmits.into());
     image.set(Qpc::NaksReceived, c.naks_received.into());
     // Once the peer has taken that message, it is ready.
-    let waiting = c.rnr_since.filter(|(_, psn)| *psn == entry.qp.unacknowledged().value());
-    image.set(Qpc::RnrSinceNs, waiting.map_or(0, |(since, _)| since));
+    let waits = c.rnr_psn == entry.qp.unacknowledged().value();
+    image.set(Qpc::RnrSinceNs, if waits { c.rnr_since } else { 0 });
     image.set(Qpc::RnrSent, c.rnr_sent.into());
     image.set(Qpc::NaksSent, c.naks_sent.into());
     image.set(Qpc::Dropped, c.dropped.into());
